@@ -1,0 +1,3 @@
+"""Tensight: the debugger for neural-network training."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,71 @@
+"""Every error Tensight raises on purpose.
+
+TensightError                 exit 2, HTTP 400
+├── UsageError                wrong option, wrong call              exit 2, HTTP 400
+│   ├── SpecError             a watchpoint, selector or expression that cannot be read
+│   └── NameNotFound          a run, tensor, node, watchpoint that is not there     HTTP 404
+├── RunError                  a run directory that cannot be read or written        HTTP 422
+│   ├── FormatError           not a run, or of a newer format
+│   └── DamagedError          bytes that fail their check
+├── MissingExtra              an optional package is not installed
+├── NotAllowed                token, host or origin refused                         HTTP 403
+└── ControlError              a command that the training cannot follow now         HTTP 409
+
+A message is one sentence: what is wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class TensightError(Exception):
+    """The root of all errors of Tensight."""
+
+    exit_code = 2
+    http_code = 400
+
+
+class UsageError(TensightError):
+    """A wrong option or a wrong call."""
+
+
+class SpecError(UsageError):
+    """A watchpoint, selector or expression that cannot be read."""
+
+
+class NameNotFound(UsageError):
+    """A run, tensor, node or watchpoint that is not there."""
+
+    http_code = 404
+
+
+class RunError(TensightError):
+    """A run directory that cannot be read or written."""
+
+    http_code = 422
+
+
+class FormatError(RunError):
+    """Not a run directory, or one of a newer format."""
+
+
+class DamagedError(RunError):
+    """Bytes that fail their check."""
+
+
+class MissingExtra(TensightError):
+    """An optional package is needed and not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs {package}: pip install 'tensight[{extra}]'")
+
+
+class NotAllowed(TensightError):
+    """A token, host or origin was refused."""
+
+    http_code = 403
+
+
+class ControlError(TensightError):
+    """A command that the training cannot follow now."""
+
+    http_code = 409

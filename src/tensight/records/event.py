@@ -1,0 +1,32 @@
+"""Something that happened inside a step, in order."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tensight.records.source import Source
+
+Value = bool | int | float | str | None
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that happened inside a step.
+
+    Kinds and their values:
+      forward          part=network; training, grad, batch
+      backward         part=network; micro
+      zero_grad        part=optimizer; set_to_none
+      unscale, clip    part=optimizer or ''; norm, max_norm
+      optimizer_step   part=optimizer; lr, and skipped=True when a scaler left it out
+      scheduler_step   part=scheduler; lr
+      scale            part=scaler; scale, overflow
+      loss             part=loss name; what is known of prediction and target (see frameworks.adapter)
+      batch            part=loader; index, and what is known of the batch
+      mode             part=network; node, training
+    """
+
+    kind: str
+    order: int = 0
+    part: str = ""
+    values: dict[str, Value] = {}
+    source: Source | None = None

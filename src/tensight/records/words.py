@@ -1,0 +1,26 @@
+"""The few words that records use for kinds of tensors, phases of a step and levels of watching."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Kind = Literal[
+    "input",  # what the step was fed
+    "target",  # what the loss compares with
+    "prediction",  # what the loss was given
+    "output",  # what a module returned
+    "activation",  # the same, of an activation module or function
+    "output_gradient",  # gradient of a module's output
+    "module_input",  # level module: what a module was given
+    "input_gradient",  # level module: gradient of what a module was given
+    "gradient",  # gradient of a parameter, unscaled, as the optimizer sees it
+    "weight",  # a trainable parameter
+    "frozen",  # a parameter that is not trained
+    "buffer",
+    "loss",
+    "operator",  # level op: output of a forward or update operator
+    "operator_gradient",  # level op: output of a backward operator
+]
+
+Phase = Literal["forward", "backward", "update", "evaluation"]
+Level = Literal["watch", "module", "op"]
