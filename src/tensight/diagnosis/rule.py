@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from tensight.records import Finding
+from tensight.records import Evidence, Finding, Where
 
 if TYPE_CHECKING:
     from tensight.diagnosis.case import Case
+
+Fact = tuple[str, float | int | str | bool | None]
 
 
 class Rule(ABC):
     """Concludes causes from what a run shows.
 
-    A rule is asked after every step (`Case` grows by one step and answers cheaply) and once at the end. It must be
-    silent on healthy training: a wrong finding costs more trust than a missed fault.
+    A rule is asked every so many steps (`Case` grows by one step and answers cheaply) and once at the end. Each time
+    it gives all it stands behind now; what it no longer says is withdrawn. It must be silent on healthy training: a
+    wrong finding costs more trust than a missed fault.
     """
 
     fault: ClassVar[str]
@@ -24,8 +27,44 @@ class Rule(ABC):
     finds: ClassVar[str]  # one sentence for the documentation
     evidence: ClassVar[tuple[str, ...]]  # what it looks at, in words
     explains: ClassVar[frozenset[str]] = frozenset()  # faults that are consequences of this one when they come later
-    every: ClassVar[int] = 1  # asked every so many steps; 0: only at the end
+    symptom: ClassVar[bool] = False  # judged by behaviour alone: any definite cause that came before explains it
+    every: ClassVar[int] = 10  # asked every so many steps; 0: only at the end
+    urgent: ClassVar[bool] = False  # also asked at once when something new went wrong
 
     @abstractmethod
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
-        """Findings the case supports now. The engine keeps the best per key and folds consequences."""
+        """Findings the case supports now. The engine keeps the earliest step of each and folds consequences."""
+
+    def finding(
+        self,
+        title: str,
+        *,
+        confidence: float,
+        since_step: int,
+        where: Where,
+        why: str,
+        facts: Sequence[Fact] = (),
+        fix: Sequence[str] = (),
+        confirm: Sequence[str] = (),
+        since: str = "",
+        fault: str = "",
+        category: str = "",
+        then: Sequence[str] = (),
+        replay: str = "",
+    ) -> Finding:
+        """A finding of this rule; `facts` become its evidence."""
+        return Finding(
+            fault=fault or self.fault,
+            category=category or self.category,
+            title=title,
+            confidence=round(confidence, 3),
+            since_step=since_step,
+            where=where,
+            why=why,
+            evidence=tuple(Evidence(what, value) for what, value in facts),
+            fix=tuple(fix),
+            confirm=tuple(confirm),
+            since=since,
+            then=tuple(then),
+            replay=replay,
+        )

@@ -1,0 +1,23 @@
+# Every target does its own set-up in .venv; see CONTRIBUTING.md.
+.PHONY: demo test test-full check setup web screenshots
+
+setup:
+	@scripts/setup
+
+demo:
+	@scripts/demo
+
+test:
+	@scripts/test
+
+test-full:
+	@scripts/test --full
+
+check:
+	@scripts/check
+
+web:
+	@scripts/web
+
+screenshots: setup
+	@.venv/bin/python scripts/screenshots.py docs/_static/screens

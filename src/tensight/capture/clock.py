@@ -1,0 +1,113 @@
+"""When a step ends.
+
+A step ends with an optimizer step; with several optimizers, when the last of the round has stepped. A loop that
+updates weights without an optimizer object ends its step where weights change after a backward. Without training, one
+step is one call of the outermost model.
+
+Which optimizers make up a round is only known after the fact: an optimizer may be created and never used, or be
+replaced by another. So the clock may find out late that steps have ended, and answers with a list: each entry is the
+number of updates, counted from the last end, after which a step ended.
+"""
+
+from __future__ import annotations
+
+
+class Clock:
+    """Counts steps from what happens in the training. Pure: no time, no input, no output.
+
+    >>> clock = Clock()
+    >>> clock.optimizer("D"); clock.optimizer("G")
+    >>> clock.updated("D"), clock.updated("G")
+    ([], [2])
+    """
+
+    def __init__(self) -> None:
+        self._round: dict[str, int] = {}  # optimizer → the longest run of other updates between two of its own
+        self._since: dict[str, int] = {}  # optimizer → updates since its own last one
+        self._stepped: list[str] = []  # updates since the last end
+        self._ever: set[str] = set()
+        self._trains = False
+        self._called = False  # a model was called since the last end, and nothing else happened
+        self._backwards = 0
+
+    def optimizer(self, name: str) -> None:
+        """An optimizer was created: it is expected in the round until shown otherwise."""
+        self._trains = True
+        self._round.setdefault(name, 0)
+
+    def forward(self) -> list[int]:
+        """The outermost model is about to be called."""
+        if self._called and not self._trains:
+            self._called = False
+            return [0]
+        return []
+
+    def forwarded(self) -> None:
+        self._called = True
+
+    def backward(self) -> None:
+        self._trains = True
+        self._called = False
+        self._backwards += 1
+
+    @property
+    def backwards(self) -> int:
+        """Backward passes since the last end."""
+        return self._backwards
+
+    def weights_changed(self) -> list[int]:
+        if self._round and self._ever:
+            return []  # an optimizer does it; what else moves weights (averaging, clipping) ends no step
+        self._reset()
+        return [0]
+
+    def updated(self, name: str) -> list[int]:
+        """An optimizer has stepped: where steps have ended, in updates since the last end."""
+        self._trains = True
+        self._round.setdefault(name, 0)
+        missing = [other for other in self._round if other not in self._stepped and other != name]
+        repeated = name in self._stepped
+        if repeated:
+            for other in missing:
+                self._drop_if_silent(other)
+        self._stepped.append(name)
+        self._note(name)
+        ends = self._ends()
+        if ends:
+            del self._stepped[: ends[-1]]
+            self._backwards = 0
+        return ends
+
+    def pending(self) -> bool:
+        """Whether something happened since the last end that makes a step of its own when the run ends."""
+        return bool(self._stepped) or (self._called and not self._trains)
+
+    def _drop_if_silent(self, other: str) -> None:
+        run = len(self._stepped)
+        if other not in self._ever or run > 2 * self._round[other] + 2:
+            del self._round[other]
+            self._since.pop(other, None)
+
+    def _note(self, name: str) -> None:
+        for other in self._since:
+            if other != name:
+                self._since[other] += 1
+        if name in self._ever and name in self._since:
+            self._round[name] = max(self._round[name], self._since[name])
+        self._since[name] = 0
+        self._ever.add(name)
+
+    def _ends(self) -> list[int]:
+        ends: list[int] = []
+        seen: set[str] = set()
+        for count, name in enumerate(self._stepped, 1):
+            seen.add(name)
+            if seen >= set(self._round):
+                ends.append(count)
+                seen = set()
+        return ends
+
+    def _reset(self) -> None:
+        self._stepped.clear()
+        self._called = False
+        self._backwards = 0

@@ -1,0 +1,71 @@
+"""What was found in a training and how much of it is watched."""
+
+from __future__ import annotations
+
+from tensight.records import Coverage, Gap, Network, Observation, Part, TensorInfo
+
+
+class CoverageKeeper:
+    """Gathers what was found; `coverage()` is the object of the report."""
+
+    def __init__(self) -> None:
+        self.networks: dict[str, Network] = {}
+        self.parts: dict[tuple[str, str], Part] = {}
+        self._gaps: dict[str, Gap] = {}
+
+    def gap(self, what: str, reason: str, remedy: str) -> None:
+        self._gaps[what] = Gap(what, reason, remedy)
+
+    def coverage(self, tensors: dict[int, TensorInfo], seen: set[int]) -> Coverage:
+        def names(kind: str) -> tuple[str, ...]:
+            return tuple(part.name for part in self.parts.values() if part.kind == kind)
+
+        return Coverage(
+            models=tuple(f"{network.name} ({network.type})" for network in self.networks.values()),
+            optimizers=names("optimizer"),
+            losses=names("loss"),
+            loaders=names("loader"),
+            scalers=names("scaler"),
+            schedulers=names("scheduler"),
+            tensors=len(tensors),
+            watched=len(seen),
+            gaps=tuple(self._gaps.values()),
+        )
+
+
+def coverage_line(coverage: Coverage) -> str:
+    """One line for the terminal.
+
+    >>> coverage_line(Coverage(models=("net (Net)",), optimizers=("Adam",), tensors=10, watched=10))
+    'found net (Net), Adam; watching 10 of 10 tensors'
+    """
+    found = [
+        *coverage.models,
+        *coverage.optimizers,
+        *coverage.losses,
+        *coverage.loaders,
+        *coverage.scalers,
+        *coverage.schedulers,
+    ]
+    shown = found[:8] + ([f"{len(found) - 8} more"] if len(found) > 8 else [])
+    line = f"found {', '.join(shown) or 'no model yet'}; watching {coverage.watched} of {coverage.tensors} tensors"
+    for gap in coverage.gaps:
+        line += f"; not {gap.what}: {gap.reason}" + (f" ({gap.remedy})" if gap.remedy else "")
+    return line
+
+
+def step_check_line(
+    loss: float | None, observations: tuple[Observation, ...], tensors: dict[int, TensorInfo], networks: list[Network]
+) -> str:
+    """Whether a full step works: forward, loss, how many of how many trainable parameters changed."""
+    trainable = sum(1 for net in networks for p in net.parameters if p.trainable and not p.buffer and not p.tied_to)
+    changed = sum(
+        1
+        for seen in observations
+        if tensors[seen.tensor].kind == "weight"
+        and seen.stats.change is not None
+        and seen.stats.change.equal < seen.stats.count
+    )
+    finite = loss is not None and loss == loss and abs(loss) != float("inf")
+    spoken = "no loss seen" if loss is None else f"loss {loss:.6g}" + ("" if finite else " is not finite")
+    return f"first step: forward ran, {spoken}, {changed} of {trainable} trainable parameters changed"

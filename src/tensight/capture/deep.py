@@ -1,0 +1,30 @@
+"""The steps that are captured at full depth: `--steps 3-5,9`."""
+
+from __future__ import annotations
+
+from tensight.errors import UsageError
+
+
+class DeepSteps:
+    """A set of steps written as ranges.
+
+    >>> deep = DeepSteps.parse("3-5,9")
+    >>> [step for step in range(12) if step in deep]
+    [3, 4, 5, 9]
+    """
+
+    def __init__(self, ranges: tuple[tuple[int, int], ...] = ()) -> None:
+        self.ranges = ranges
+
+    @classmethod
+    def parse(cls, text: str) -> DeepSteps:
+        ranges = []
+        for piece in text.split(","):
+            first, dash, last = piece.strip().partition("-")
+            if not first.isdigit() or (dash and not last.isdigit()) or (dash and int(last) < int(first)):
+                raise UsageError(f"--steps {text!r}: {piece.strip()!r} is not a step or a range; write e.g. 3-5,9")
+            ranges.append((int(first), int(last) if dash else int(first)))
+        return cls(tuple(ranges))
+
+    def __contains__(self, step: int) -> bool:
+        return any(first <= step <= last for first, last in self.ranges)

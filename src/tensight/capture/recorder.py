@@ -1,0 +1,397 @@
+"""The recorder: what adapters report to. It turns what happens into steps, and has them judged, stored and explained."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from tensight.capture.budget import Budget
+from tensight.capture.clock import Clock
+from tensight.capture.companion import Companion
+from tensight.capture.coverage import CoverageKeeper
+from tensight.capture.deep import DeepSteps
+from tensight.diagnosis.engine import Engine
+from tensight.frameworks.adapter import Adapter, Array
+from tensight.records import (
+    Coverage,
+    Depth,
+    Event,
+    Finding,
+    Hit,
+    Level,
+    Needs,
+    Network,
+    Observation,
+    Part,
+    Phase,
+    Replay,
+    RunEnd,
+    Source,
+    Stats,
+    StepRecord,
+    TensorInfo,
+)
+from tensight.records.event import Value
+from tensight.records.run import Ended
+from tensight.store import Writer
+from tensight.watchpoints.checker import Checker
+
+T = TypeVar("T")
+
+MOST_OBSERVATIONS = 50_000  # of one step: an evaluation over a whole data set must not fill memory
+MOST_EVENTS = 2_000
+COVERED_AT = 3  # the step after which coverage is said
+
+
+class Voice(Protocol):
+    """Who speaks to the user; the terminal in `tensight run`."""
+
+    def covered(self, coverage: Coverage) -> None: ...
+    def first_step(self, record: StepRecord, tensors: dict[int, TensorInfo], networks: list[Network]) -> None: ...
+    def step(self, record: StepRecord, cost: float | None) -> None: ...
+    def finding(self, finding: Finding) -> None: ...
+    def hit(self, hit: Hit) -> None: ...
+    def failed(self, where: str, error: BaseException, *, again: bool) -> None: ...
+
+
+class StopTraining(SystemExit):
+    """Ends the user's script cleanly from inside: `--max-steps`, terminate, `--guard`, `--on-finding stop`."""
+
+
+class Recorder:
+    """Implements `tensight.frameworks.adapter.Sink`."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        checker: Checker,
+        engine: Engine,
+        budget: Budget,
+        voice: Voice,
+        *,
+        rank: int = 0,
+        level: Level = "watch",
+        deep: DeepSteps | None = None,
+        max_steps: int | None = None,
+        companions: Sequence[Companion] = (),
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.level: Level = level
+        self.depth = Depth.ALL
+        self.step = 0
+        self.keep_tensors = False
+        self.rank = rank
+        self.writer = writer
+        self.checker = checker
+        self.engine = engine
+        self.budget = budget
+        self.companions = list(companions)
+        self.adapters: list[Adapter] = []
+        self.tensors: dict[int, TensorInfo] = {}
+        self.found = CoverageKeeper()
+        self.updates = 0  # optimizer steps so far
+        self.coverage: Coverage | None = None
+        self.lost: dict[str, int] = {}
+        self.stopping = ""
+        self._voice = voice
+        self._base_level: Level = level
+        self._deep = deep or DeepSteps()
+        self._max_steps = max_steps
+        self._steps = Clock()
+        self._now = clock
+        self._next_id = 0
+        self._seen: set[int] = set()
+        self._watching = False  # companions that want each node
+        self._ended = False
+        self._told_version = -1
+        self._bad: set[int] = set()
+        self._in_trouble = False
+        self._clear(self._now())
+        self._begin_step()
+
+    # what the sink of an adapter must offer
+
+    @property
+    def needs_version(self) -> int:
+        return self.checker.version
+
+    def new_id(self) -> int:
+        self._next_id += 1
+        return self._next_id - 1
+
+    def network(self, network: Network) -> None:
+        self.found.networks[network.name] = network
+        self.writer.network(network)
+        self.engine.network(network)
+
+    def part(self, part: Part) -> None:
+        if part.kind == "optimizer" and ("optimizer", part.name) not in self.found.parts:
+            self._steps.optimizer(part.name)
+        self.found.parts[part.kind, part.name] = part
+        self.writer.part(part)
+        self.engine.part(part)
+
+    def tensor(self, info: TensorInfo) -> None:
+        self.tensors[info.id] = info
+        self.writer.tensor(info)
+        self.engine.tensor(info)
+
+    def needs(self, info: TensorInfo) -> Needs:
+        return self.checker.needs(info)
+
+    def observe(
+        self, tensor: int, stats: Stats, phase: Phase = "forward", shape: tuple[int, ...] | None = None
+    ) -> None:
+        order = self._order
+        self._order = order + 1
+        if len(self._observations) < MOST_OBSERVATIONS:
+            self._observations.append(Observation(tensor, order, stats, phase, self._steps.backwards, shape))
+        if self._watching:
+            self._node(tensor, phase)
+
+    def unobserved(self, tensor: int, error: str, phase: Phase = "forward") -> None:
+        self._order += 1
+        self._observations.append(
+            Observation(tensor, self._order - 1, Stats(0), phase, self._steps.backwards, None, error)
+        )
+
+    def keep(self, tensor: int, value: Array) -> None:
+        self._kept[tensor] = value
+
+    def event(
+        self, kind: str, part: str = "", values: Mapping[str, Value] | None = None, source: Source | None = None
+    ) -> None:
+        if len(self._events) < MOST_EVENTS:
+            self._events.append(Event(kind, self._order, part, dict(values or {}), source))
+        self._order += 1
+        if kind == "batch":
+            self._began()
+
+    def scalar(self, name: str, value: float) -> None:
+        self._scalars[name] = value
+
+    def loss(self, value: float) -> None:
+        self._losses.append(value)
+
+    def forward(self, network: str, training: bool) -> None:
+        self._end_steps(self._steps.forward())
+        self._began()
+        self._training = training
+
+    def forwarded(self, network: str) -> None:
+        self._steps.forwarded()
+
+    def backward(self) -> None:
+        self._steps.backward()
+
+    def updated(self, optimizer: str) -> None:
+        self._marks.append((len(self._observations), len(self._events), len(self._losses)))
+        self._end_steps(self._steps.updated(optimizer))
+
+    def weights_changed(self) -> None:
+        self._end_steps(self._steps.weights_changed())
+
+    def before_update(self, optimizer: str) -> None:
+        """An optimizer is about to step; gradients of this step were observed."""
+        self._each(lambda companion: companion.before_update(optimizer, self._observations, self.tensors))
+
+    def gap(self, what: str, reason: str, remedy: str = "") -> None:
+        self.found.gap(what, reason, remedy)
+
+    def failed(self, where: str, error: BaseException) -> None:
+        again = where in self.lost
+        self.lost[where] = self.lost.get(where, 0) + 1
+        if not again or self.lost[where] in (10, 100, 1000):
+            try:
+                self._voice.failed(where, error, again=again)
+            except Exception:  # a closed terminal is no reason to lose a training
+                self.lost["terminal"] = self.lost.get("terminal", 0) + 1
+
+    # what happens between steps
+
+    def replayed(self, replay: Replay) -> list[Finding]:
+        """A bad step was run again: what it showed is stored and may change what we conclude."""
+        self.writer.replay(replay)
+        new = self._guard("diagnosis", lambda: self.engine.replay(replay)) or []
+        self._conclude(new)
+        return new
+
+    def stop(self, reason: str) -> None:
+        """End the user's script at the next boundary."""
+        self.stopping = reason
+
+    def finish(self, ended: Ended, *, script_exit: int | None, crashed: bool) -> RunEnd:
+        """The training is over. Called once; later calls change nothing."""
+        if not self._ended:
+            if self._steps.pending() and (self._observations or self._losses) and self._marks:
+                self._end_steps([len(self._marks)])
+            elif self._steps.pending():
+                self._end_steps([0])
+            self._say_coverage()
+            self._conclude(self._guard("diagnosis", lambda: self.engine.end(crashed=crashed)) or [])
+        self._ended = True
+        end = RunEnd(
+            ended=ended,
+            time=time.time(),
+            script_exit=script_exit,
+            steps=self.step,
+            watch_cost=self.budget.ratio,
+            lost=tuple(f"{where}: {count} times" for where, count in self.lost.items()) + tuple(self.writer.lost),
+            budget_note=self.budget.describe(),
+        )
+        self.writer.end(end)
+        self._each(lambda companion: companion.ended(end))
+        return end
+
+    # inside
+
+    def _clear(self, now: float) -> None:
+        self._started = now
+        self._order = 0
+        self._observations: list[Observation] = []
+        self._events: list[Event] = []
+        self._losses: list[float] = []
+        self._scalars: dict[str, float] = {}
+        self._kept: dict[int, Array] = {}
+        self._marks: list[tuple[int, int, int]] = []
+        self._training = True
+        self._has_begun = False
+
+    def _began(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._each(lambda companion: companion.step_began(self.step))
+
+    def _node(self, tensor: int, phase: Phase) -> None:
+        info = self.tensors[tensor]
+        if info.kind in ("output", "activation", "output_gradient"):
+            self._each(lambda companion: companion.node(info.name, phase))
+
+    def _end_steps(self, ends: list[int]) -> None:
+        cut = 0
+        for end in ends:
+            if end == 0:
+                self._end_step(len(self._observations), len(self._events), len(self._losses))
+                self._marks.clear()
+            else:
+                self._end_step(*self._marks[end - 1 - cut])
+                del self._marks[: end - cut]
+                cut = end
+        if ends and self.stopping:
+            raise StopTraining(0)
+
+    def _end_step(self, observations: int, events: int, losses: int) -> None:
+        now = self._now()
+        seconds = now - self._started
+        seen, self._observations = self._observations[:observations], self._observations[observations:]
+        happened, self._events = self._events[:events], self._events[events:]
+        values, self._losses = self._losses[:losses], self._losses[losses:]
+        self._marks = [(o - observations, e - events, n - losses) for o, e, n in self._marks]
+        hits = self._guard("watchpoints", lambda: self._check(seen)) or []
+        if any(o.stats.bad for o in seen if self._is_new_trouble(o)) or any(v - v != 0 for v in values):
+            self._trouble()
+        record = StepRecord(
+            step=self.step,
+            time=time.time(),
+            seconds=seconds,
+            loss=sum(values) / len(values) if values else None,
+            losses=tuple(values),
+            micro=max(1, len(values)),
+            depth=int(self.depth),
+            training=self._training,
+            scalars=self._scalars,
+            events=tuple(happened),
+            observations=tuple(seen),
+            hits=tuple(hits),
+        )
+        self.writer.step(record)
+        if self._kept:
+            self.writer.tensors(self.step, self._kept)
+        new = self._guard("diagnosis", lambda: self.engine.step(record)) or []
+        self._conclude(new)
+        if self.step == 0:
+            self._voice_call(lambda: self._voice.first_step(record, self.tensors, list(self.found.networks.values())))
+        elif self.step == COVERED_AT:
+            self._say_coverage()
+        for hit in hits:
+            if not hit.recommended and hit.error is None:
+                self._voice_call(lambda hit=hit: self._voice.hit(hit))  # type: ignore[misc]
+        self._voice_call(lambda: self._voice.step(record, self.budget.ratio))
+        after = self._now()
+        self.budget.finished(self.step, self.depth, after - self._started)
+        self._each(lambda companion: companion.step_ended(record, new))
+        self.step += 1
+        if self._max_steps is not None and self.step >= self._max_steps:
+            self.stop(f"{self._max_steps} steps are done")
+        rest = (self._observations, self._events, self._losses, self._marks)
+        self._clear(self._now())
+        self._observations, self._events, self._losses, self._marks = rest
+        self._begin_step()
+
+    def _begin_step(self) -> None:
+        before = (self.depth, self.level, self.keep_tensors)
+        asked = self.step in self._deep
+        if asked or self._base_level != "watch":
+            self.depth = Depth.ALL
+        else:
+            self.depth = self.budget.next_depth(self.step)
+        self.level = "op" if asked else self._base_level
+        self.keep_tensors = asked
+        self._watching = any(companion.wants_nodes for companion in self.companions)
+        if self._watching:
+            self.depth = Depth.ALL
+        version = self.checker.version
+        if before != (self.depth, self.level, self.keep_tensors) or version != self._told_version:
+            self._told_version = version
+            for adapter in self.adapters:
+                self._guard(f"adapter {adapter.name}", adapter.depth_changed)
+
+    def _check(self, seen: Sequence[Observation]) -> list[Hit]:
+        for one in seen:
+            self._seen.add(one.tensor)
+        before = self.updates
+        self.updates += 1
+        return self.checker.check(self.step, seen, self.tensors, rank=self.rank, updates=before)
+
+    def _is_new_trouble(self, one: Observation) -> bool:
+        if one.stats.bad and one.tensor not in self._bad:
+            self._bad.add(one.tensor)
+            return True
+        return False
+
+    def _trouble(self) -> None:
+        if not self._in_trouble:
+            self._in_trouble = True
+            self.budget.trouble(self.step)
+
+    def _conclude(self, new: Iterable[Finding]) -> None:
+        new = list(new)
+        if new:
+            self.writer.findings(self.engine.findings)
+        for finding in new:
+            self._voice_call(lambda finding=finding: self._voice.finding(finding))  # type: ignore[misc]
+
+    def _say_coverage(self) -> None:
+        coverage = self.found.coverage(self.tensors, self._seen)
+        if coverage != self.coverage:
+            first = self.coverage is None
+            self.coverage = coverage
+            self.writer.coverage(coverage)
+            if first:
+                self._voice_call(lambda: self._voice.covered(coverage))
+            self._each(lambda companion: companion.covered(coverage))
+
+    def _voice_call(self, call: Callable[[], None]) -> None:
+        self._guard("terminal", call)
+
+    def _each(self, call: Callable[[Companion], None]) -> None:
+        for companion in self.companions:
+            self._guard(type(companion).__name__, lambda companion=companion: call(companion))  # type: ignore[misc]
+
+    def _guard(self, where: str, call: Callable[[], T]) -> T | None:
+        try:
+            return call()
+        except Exception as error:
+            self.failed(where, error)
+            return None

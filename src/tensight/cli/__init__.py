@@ -1,0 +1,68 @@
+"""The command line: one file per command, loaded when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+import tensight
+from tensight.errors import TensightError
+
+# command → where it is. One line adds a command.
+COMMANDS = {
+    "run": "tensight.cli.run:run",
+    "explain": "tensight.cli.explain:explain",
+    "check": "tensight.cli.check:check",
+    "params": "tensight.cli.params:params",
+    "demo": "tensight.cli.demo:demo",
+    "doctor": "tensight.cli.doctor:doctor",
+    "view": "tensight.cli.view:view",
+    "serve": "tensight.cli.serve:serve",
+}
+
+
+class Commands(click.Group):
+    """The group of all commands; only the one that runs is imported."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(tensight.__version__, prog_name="tensight")
+def group() -> None:
+    """The debugger for neural-network training.
+
+    \b
+    tensight run train.py --lr 0.1     run a script under the debugger
+    tensight explain runs/train-1      why it went wrong, again
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point. Errors on purpose are one sentence on standard error."""
+    try:
+        group.main(args=arguments, prog_name="tensight", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        name = context.command_path if context is not None else "tensight"
+        print(f"{name}: {error.format_message()}", file=sys.stderr)
+        sys.exit(2)
+    except click.Abort:
+        sys.exit(130)
+    except TensightError as error:
+        print(f"tensight: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.exit(141)

@@ -1,0 +1,51 @@
+"""`tensight check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tensight.cli.printing import print_json, print_table
+from tensight.runs import open_run
+from tensight.watchpoints import recommended, spec
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--watch", "specs", multiple=True, metavar="SPEC", help="E.g. 'TL(max_gt=100) on gradient:*'. May be repeated.")
+@click.option("--watch-file", type=click.Path(path_type=Path), help="A TOML file of watchpoints.")
+@click.option("--json", "as_json", is_flag=True, help="Print the hits as one JSON object.")
+@click.option("--most", default=50, show_default=True, help="How many hits are printed.")
+def check(run: Path, specs: tuple[str, ...], watch_file: Path | None, as_json: bool, most: int) -> None:
+    """Evaluate conditions on a recorded run; without --watch the recommended set.
+
+    \b
+    Example:  tensight check runs/train-1 --watch 'WCL(abs_mean_update_ratio_gt=0.5) on weight:*'
+    """
+    points = [spec.parse(text, number) for number, text in enumerate(specs, 1)]
+    if watch_file is not None:
+        points += spec.load(watch_file)
+    if not points:
+        points = list(recommended.watchpoints(first_id=1))
+    hits = list(open_run(run).recheck(points))
+    if as_json:
+        from tensight.runs.report import hit_rows
+
+        print_json({"hits": hit_rows(hits)})
+        return
+    rows = [
+        (
+            hit.step,
+            hit.condition,
+            hit.kind,
+            f"{hit.node}.{hit.slot}".strip("."),
+            "  ".join(f"{name}={value:.6g}" for name, value in hit.actual.items()),
+            "  ".join(f"{name}={value:.6g}" for name, value in hit.threshold.items()),
+            hit.error or hit.note,
+        )
+        for hit in hits[:most]
+    ]
+    if rows:
+        print_table(("step", "condition", "on", "tensor", "actual", "set", "note"), rows)
+    click.echo(f"{len(hits)} hit{'' if len(hits) == 1 else 's'}" + (f", {most} shown" if len(hits) > most else ""))

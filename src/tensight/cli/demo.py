@@ -1,0 +1,57 @@
+"""`tensight demo`."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from tensight.cli.printing import print_table
+from tensight.errors import UsageError
+from tensight.session.settings import Settings
+
+FOLDER = Path(__file__).parent / "demos"
+FIRST = "nan"
+
+
+def demos() -> dict[str, str]:
+    """Name → what goes wrong in it, from the script's own first line."""
+    found = {}
+    for script in sorted(FOLDER.glob("*.py")):
+        text = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or ""
+        found[script.stem] = text.splitlines()[0] if text else ""
+    return found
+
+
+@click.command()
+@click.argument("name", default=FIRST)
+@click.option("--list", "listing", is_flag=True, help="List the demos.")
+@click.option("--page/--no-page", default=True, help="Serve the page afterwards. Default: on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=None, help="Default: a free port from 8765 on.")
+def demo(name: str, listing: bool, page: bool, port: int | None) -> None:
+    """A guided faulty training: runs it under the debugger, shows what was found, serves the page.
+
+    \b
+    Example:  tensight demo
+              tensight demo --list
+    """
+    known = demos()
+    if listing:
+        print_table(("demo", "what goes wrong"), list(known.items()))
+        return
+    if name not in known:
+        raise UsageError(f"there is no demo {name!r}; there are {', '.join(known)}")
+    script = FOLDER / f"{name}.py"
+    click.echo(f"$ tensight run {script.name}        # {known[name]}\n", err=True)
+    folder = Settings(name=f"demo-{name}").folder()
+    command = [sys.executable, "-m", "tensight", "run", "--no-page", "--run-dir", str(folder), str(script)]
+    code = subprocess.run(command).returncode
+    if code:
+        sys.exit(code)
+    if page:
+        from tensight import server
+
+        server.view(folder, "127.0.0.1", port, open_browser=False)

@@ -1,0 +1,138 @@
+"""`tensight run`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from tensight.capture.deep import DeepSteps
+from tensight.errors import UsageError
+from tensight.records import Watchpoint
+from tensight.session.launch import Ending, launch
+from tensight.session.program import Program
+from tensight.session.settings import Settings, size
+
+REACTIONS = click.Choice(["pause", "stop", "continue"])
+
+
+@click.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
+@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
+@click.option("--on-finding", type=REACTIONS, default=None, help="What a finding does. Default: pause while a page is connected.")
+@click.option("--on-hit", type=REACTIONS, default=None, help="What a hit of your own watchpoints does. Default as above.")
+@click.option("--watch", "specs", multiple=True, metavar="SPEC", help="E.g. 'TL(max_gt=100) on gradient:encoder.*'. May be repeated.")
+@click.option("--watch-file", type=click.Path(path_type=Path), help="A TOML file of watchpoints.")
+@click.option("--no-recommended", is_flag=True, help="Leave out the recommended watchpoints.")
+@click.option("--level", type=click.Choice(["watch", "module", "op"]), default="watch", help="How deep every step is captured.")
+@click.option("--steps", "deep", metavar="A-B,C", help="Steps to capture at full depth with tensors kept.")
+@click.option("--run-dir", type=click.Path(path_type=Path), help="Default: runs/<script>-<n>.")
+@click.option("--report", type=click.Path(path_type=Path), help="Write the report at the end, also after a crash.")
+@click.option("--page/--no-page", default=True, help="Serve the page while the script runs. Default: on.")
+@click.option("--host", default="127.0.0.1", help="Where the page listens.")
+@click.option("--port", type=click.IntRange(0, 65535), default=None, help="Default: a free port from 8765 on.")
+@click.option("--rewind/--no-rewind", default=True, help="Look again at a bad step. Default: on.")
+@click.option("--budget", type=click.FloatRange(0, 100), default=5.0, metavar="PERCENT", help="What watching may cost. Default: 5.")
+@click.option("--memory-limit", metavar="SIZE", help="What Tensight may hold in memory for rewind, e.g. 2G.")
+@click.option("--server", metavar="HOST:PORT", default="", help="Connect to a running `tensight serve`.")
+@click.option("--fail-on", type=click.Choice(["finding", "hit"]), help="Exit with 3 when there was one.")
+@click.option("--baseline", type=click.Path(path_type=Path), help="A file of known findings to leave out.")
+@click.option("--max-steps", type=click.IntRange(1), metavar="N", help="Stop the script cleanly after N steps.")
+@click.option("--guard", is_flag=True, help="Stop before an update that would spoil the weights.")
+@click.option("--notify", metavar="CMD", default="", help="A command to run on a finding or crash.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
+def run(
+    module: str | None,
+    on_finding: str | None,
+    on_hit: str | None,
+    specs: tuple[str, ...],
+    watch_file: Path | None,
+    no_recommended: bool,
+    level: str,
+    deep: str | None,
+    run_dir: Path | None,
+    report: Path | None,
+    page: bool,
+    host: str,
+    port: int | None,
+    rewind: bool,
+    budget: float,
+    memory_limit: str | None,
+    server: str,
+    fail_on: str | None,
+    baseline: Path | None,
+    max_steps: int | None,
+    guard: bool,
+    notify: str,
+    words: tuple[str, ...],
+) -> None:
+    """Run a training or inference script under the debugger.
+
+    \b
+    Example:  tensight run train.py --lr 0.1
+              tensight run --no-page --report report.json -m package.train
+    """
+    if module is None and not words:
+        raise UsageError("tensight run: name a script, e.g. `tensight run train.py`, or a module with -m")
+    program = Program(module, words, module=True) if module else Program(words[0], words[1:])
+    program.check()
+    settings = Settings(
+        command=(program.target, *program.arguments),
+        run_dir=run_dir,
+        name=program.name,
+        budget=budget,
+        level=level,  # type: ignore[arg-type]
+        steps=DeepSteps.parse(deep) if deep else DeepSteps(),
+        watchpoints=_watchpoints(specs, watch_file),
+        recommended=not no_recommended,
+        on_finding=on_finding or "auto",  # type: ignore[arg-type]
+        on_hit=on_hit or "auto",  # type: ignore[arg-type]
+        rewind=rewind,
+        guard=guard,
+        max_steps=max_steps,
+        memory_limit=size(memory_limit) if memory_limit else None,
+        notify=notify,
+        page=page,
+        host=host,
+        port=port,
+        server=server,
+        muted=_muted(baseline),
+    )
+    if report is not None and not report.resolve().parent.is_dir():
+        raise UsageError(f"--report {report}: the folder {report.resolve().parent} does not exist; make it first")
+    ending = launch(program, settings, report=report)
+    _leave(_exit_code(ending, fail_on))
+
+
+def _watchpoints(specs: tuple[str, ...], file: Path | None) -> tuple[Watchpoint, ...]:
+    from tensight.watchpoints import spec
+
+    points = [spec.parse(text, 0) for text in specs]
+    if file is not None:
+        points += spec.load(file)
+    return tuple(points)
+
+
+def _muted(baseline: Path | None) -> frozenset[str]:
+    if baseline is None:
+        return frozenset()
+    from tensight.runs.muting import load_baseline
+
+    return frozenset(load_baseline(baseline))
+
+
+def _exit_code(ending: Ending, fail_on: str | None) -> int:
+    if fail_on == "finding" and ending.findings:
+        return 3
+    if fail_on == "hit" and ending.hits:
+        return 3
+    return ending.exit_code
+
+
+def _leave(code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code < 0:  # a signal's number, as some scripts pass it on
+        os._exit(code & 0xFF)
+    sys.exit(code)

@@ -1,0 +1,23 @@
+"""`tensight view`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("target", type=click.Path(path_type=Path), default=Path("runs"), metavar="[RUN or folder]")
+@click.option("--host", default="127.0.0.1", help="Where the page listens.")
+@click.option("--port", type=click.IntRange(0, 65535), default=None, help="Default: a free port from 8765 on.")
+def view(target: Path, host: str, port: int | None) -> None:
+    """Serve the page for recorded runs.
+
+    \b
+    Example:  tensight view runs/train-1
+              tensight view
+    """
+    from tensight import server
+
+    server.view(target, host, port, open_browser=False)

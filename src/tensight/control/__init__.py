@@ -1,0 +1,38 @@
+"""Commands to a training: what they are, what they do to its state, and how they travel.
+
+`machine` is pure. `link` is the training's end of the wire, `messages` what goes over it. The training never
+depends on the other end: without one it runs on.
+"""
+
+from tensight.control.commands import (
+    AddWatchpoint,
+    ChangeWatchpoint,
+    Command,
+    Continue,
+    Mute,
+    NextNode,
+    Pause,
+    RemoveWatchpoint,
+    RunToNode,
+    Step,
+    Terminate,
+)
+from tensight.control.link import Link
+from tensight.control.machine import Machine, State
+
+__all__ = [
+    "AddWatchpoint",
+    "ChangeWatchpoint",
+    "Command",
+    "Continue",
+    "Link",
+    "Machine",
+    "Mute",
+    "NextNode",
+    "Pause",
+    "RemoveWatchpoint",
+    "RunToNode",
+    "State",
+    "Step",
+    "Terminate",
+]

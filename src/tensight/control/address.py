@@ -1,0 +1,99 @@
+"""Where a server is, and how a training of the same user learns its token."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from tensight.errors import UsageError
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Host, port and token of a server.
+
+    >>> Address("127.0.0.1", 8765, "secret").url
+    'http://127.0.0.1:8765/?token=secret'
+    >>> Address("::1", 8765, "").netloc
+    '[::1]:8765'
+    """
+
+    host: str
+    port: int
+    token: str
+    tls: bool = False
+
+    @property
+    def netloc(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """What is printed: opens the page and hands it the token."""
+        return self.page("/")
+
+    def page(self, path: str) -> str:
+        return f"{'https' if self.tls else 'http'}://{self.netloc}{path}?token={self.token}"
+
+    @property
+    def tunnel(self) -> str:
+        """The line that brings the page to another machine."""
+        return f"ssh -L {self.port}:127.0.0.1:{self.port} {os.uname().nodename}"
+
+
+def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where servers of this user leave their tokens, readable by nobody else."""
+    base = environ.get("TENSIGHT_STATE") or environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "tensight"
+
+
+def leave(address: Address, environ: Mapping[str, str] = os.environ) -> Path:
+    """Leave a server's token for trainings of the same user on this machine."""
+    folder = state_folder(environ)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"server-{address.port}.json"
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump({"port": address.port, "token": address.token}, file)
+    return path
+
+
+def find(text: str, environ: Mapping[str, str] = os.environ) -> Address:
+    """The address meant by HOST:PORT; its token is from TENSIGHT_TOKEN, or was left by a server of the same user.
+
+    >>> find("localhost:9000", {"TENSIGHT_TOKEN": "t"})
+    Address(host='localhost', port=9000, token='t', tls=False)
+    """
+    host, _, port_text = text.rpartition(":")
+    if not host or not port_text.isdecimal() or not 0 < int(port_text) < 65536:
+        raise UsageError(f"A server is given as HOST:PORT, for example 127.0.0.1:8765, not {text!r}.")
+    host = host.strip("[]")
+    port = int(port_text)
+    token = environ.get("TENSIGHT_TOKEN", "")
+    if not token:
+        try:
+            token = json.loads((state_folder(environ) / f"server-{port}.json").read_text())["token"]
+        except (OSError, ValueError, KeyError, TypeError):
+            token = ""
+    return Address(host, port, token)
+
+
+def from_environment(environ: Mapping[str, str] = os.environ) -> str | None:
+    """HOST:PORT of the server that the environment asks for: ours, or the variables of MindSpore's debugger.
+
+    >>> from_environment({"ENABLE_MS_DEBUGGER": "1", "MS_DEBUGGER_HOST": "localhost", "MS_DEBUGGER_PORT": "50051"})
+    'localhost:50051'
+    >>> from_environment({}) is None
+    True
+    """
+    if environ.get("TENSIGHT_SERVER"):
+        return environ["TENSIGHT_SERVER"]
+    if environ.get("ENABLE_MS_DEBUGGER", "").lower() in ("1", "true"):
+        return f"{environ.get('MS_DEBUGGER_HOST', '127.0.0.1')}:{environ.get('MS_DEBUGGER_PORT', '50051')}"
+    return None

@@ -1,0 +1,158 @@
+"""In which order backward, zero_grad, clip, unscale and optimizer steps come, per optimizer and per line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tensight.records import Event, Source
+
+LATEST = 64  # how many updates' counts are kept
+
+
+@dataclass(slots=True)
+class OptimizerCalls:
+    """What is done with one optimizer."""
+
+    name: str
+    steps: int = 0
+    skipped: int = 0
+    zeroed: int = 0
+    zero_source: Source | None = None
+    step_source: Source | None = None
+    used_since_zero: int = 0  # own steps since its gradients were cleared
+    fresh: bool = False  # a backward came since its last step
+    reused: int = 0  # steps that used gradients which an earlier step had used already
+    first_reuse: int = -1
+    first_step: int = -1
+    clipped_scaled: int = 0  # clipped before unscale, while a scaler was at work
+    first_clipped_scaled: int = -1
+    unscaled: bool = False  # since the last step
+
+
+@dataclass(slots=True)
+class BackwardLine:
+    """What becomes of the backward passes of one line of code."""
+
+    source: Source | None
+    passes: int = 0
+    discarded: int = 0  # cleared before any optimizer step
+    used: int = 0
+    first_discarded: int = -1
+    zero_source: Source | None = None  # the line that cleared them
+    pending: int = 0
+    per_update: list[int] = field(default_factory=list)  # passes that went into one update, the latest
+
+
+class CallOrder:
+    """Follows the events of each step; cheap enough for every step."""
+
+    def __init__(self) -> None:
+        self.optimizers: dict[str, OptimizerCalls] = {}
+        self.lines: dict[tuple[str, int], BackwardLine] = {}
+        self.backwards = 0
+        self.updates = 0
+        self.first_step_source: Source | None = None
+        self.clip_source: Source | None = None
+        self.scaling = False  # a scaler with a scale other than 1 is at work
+        self.schedulers: dict[str, Source | None] = {}
+        self._pending: list[BackwardLine] = []
+
+    def follow(self, step: int, events: tuple[Event, ...]) -> None:
+        for event in events:
+            kind = event.kind
+            if kind == "backward":
+                self._backward(event)
+            elif kind == "optimizer_step":
+                self._stepped(step, event)
+            elif kind == "zero_grad":
+                self._zeroed(step, event)
+            elif kind == "clip":
+                self._clipped(step, event)
+            elif kind == "unscale":
+                for calls in self._meant(event.part):
+                    calls.unscaled = True
+            elif kind == "scale":
+                scale = event.values.get("scale")
+                self.scaling = isinstance(scale, (int, float)) and scale != 1
+            elif kind == "scheduler_step":
+                self.schedulers.setdefault(event.part, event.source)
+
+    def optimizer(self, name: str) -> OptimizerCalls:
+        calls = self.optimizers.get(name)
+        if calls is None:
+            calls = self.optimizers[name] = OptimizerCalls(name)
+        return calls
+
+    def _meant(self, part: str) -> list[OptimizerCalls]:
+        """The optimizer of that name; all of them when the part is a model or unknown."""
+        own = self.optimizers.get(part)
+        return [own] if own is not None else list(self.optimizers.values())
+
+    def _backward(self, event: Event) -> None:
+        self.backwards += 1
+        source = event.source
+        key = (source.file, source.line) if source else ("", 0)
+        line = self.lines.get(key)
+        if line is None:
+            line = self.lines[key] = BackwardLine(source)
+        line.passes += 1
+        line.pending += 1
+        self._pending.append(line)
+        for calls in self.optimizers.values():
+            calls.fresh = True
+
+    def _stepped(self, step: int, event: Event) -> None:
+        calls = self.optimizer(event.part)
+        calls.step_source = event.source or calls.step_source
+        self.first_step_source = self.first_step_source or event.source
+        if calls.first_step < 0:
+            calls.first_step = step
+        self._settle(used=True)
+        calls.unscaled = False
+        if event.values.get("skipped"):
+            calls.skipped += 1
+            return
+        calls.steps += 1
+        self.updates += 1
+        if calls.used_since_zero and calls.fresh:
+            calls.reused += 1
+            if calls.first_reuse < 0:
+                calls.first_reuse = step
+        calls.used_since_zero += 1
+        calls.fresh = False
+
+    def _zeroed(self, step: int, event: Event) -> None:
+        for calls in self._meant(event.part):
+            calls.zeroed += 1
+            calls.zero_source = event.source or calls.zero_source
+            calls.used_since_zero = 0
+            calls.fresh = False
+        self._settle(used=False, step=step, source=event.source)
+
+    def _settle(self, *, used: bool, step: int = -1, source: Source | None = None) -> None:
+        """The backward passes that are waiting were used by an update, or cleared."""
+        for line in self._pending:
+            if not line.pending:
+                continue
+            if used:
+                line.used += line.pending
+                line.per_update.append(line.pending)
+                if len(line.per_update) > LATEST:
+                    del line.per_update[0]
+            else:
+                line.discarded += line.pending
+                line.zero_source = source or line.zero_source
+                if line.first_discarded < 0:
+                    line.first_discarded = step
+            line.pending = 0
+        self._pending.clear()
+
+    def _clipped(self, step: int, event: Event) -> None:
+        self.clip_source = event.source or self.clip_source
+        if not self.scaling:
+            return
+        for calls in self._meant(event.part):
+            if not calls.unscaled:
+                calls.clipped_scaled += 1
+                if calls.first_clipped_scaled < 0:
+                    calls.first_clipped_scaled = step

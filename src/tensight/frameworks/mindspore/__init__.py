@@ -1,0 +1,1 @@
+"""MindSpore: PyNative mode in full, graph mode from outside."""

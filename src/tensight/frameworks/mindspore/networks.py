@@ -1,0 +1,245 @@
+"""Models: which cells and parameters there are, and what they are called."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from mindspore import Parameter, Tensor, nn
+
+from tensight.frameworks.mindspore.values import dtype_name
+from tensight.frameworks.mindspore.watching import Slot, Watching
+from tensight.records import Kind, Module, Network
+from tensight.records import Parameter as ParameterRecord
+from tensight.records.event import Value
+
+ACTIVATIONS = frozenset(
+    "ReLU ReLU6 LeakyReLU PReLU RReLU ELU CELU SeLU SELU GELU FastGelu SiLU Mish Sigmoid LogSigmoid HSigmoid HSwish "
+    "Hardsigmoid Hardswish HardTanh Hardtanh HShrink SoftShrink Softsign SoftSign Softplus Tanh Tanhshrink Softmax "
+    "Softmax2d Softmin LogSoftmax GLU Threshold SoftmaxExt PReLUExt GELUExt".split()
+)
+_SETTINGS = ("p", "keep_prob", "axis", "dim", "use_batch_statistics", "momentum", "eps", "in_channels", "out_channels")
+_RUNNING = ("moving_mean", "moving_variance")
+
+
+class Cell_:
+    """A cell of a known network."""
+
+    __slots__ = ("activation", "calls", "network", "path", "ref", "slots", "turn", "type")
+
+    def __init__(self, cell: nn.Cell, network: Known, path: str) -> None:
+        self.ref = weakref.ref(cell)
+        self.network = network
+        self.path = path
+        self.type = type(cell).__name__
+        self.activation = is_activation(cell)
+        self.calls = 0
+        self.turn = -1
+        self.slots: dict[tuple[str, str, int], Slot] = {}
+
+    def call(self, turn: int) -> int:
+        """The number of this call among those of the same turn."""
+        if turn != self.turn:
+            self.turn = turn
+            self.calls = 0
+        self.calls += 1
+        return self.calls - 1
+
+
+class Weight:
+    """A parameter or buffer of a network, or one that only an optimizer holds."""
+
+    __slots__ = ("_gradient", "_value", "before", "kind", "network", "node", "ref", "slot", "type")
+
+    def __init__(self, value: Tensor, network: str, node: str, slot: str, kind: Kind, of: str) -> None:
+        self.ref = weakref.ref(value)
+        self.network = network
+        self.node = node
+        self.slot = slot
+        self.kind: Kind = kind
+        self.type = of
+        self.before: Any = None
+        self._value: Slot | None = None
+        self._gradient: Slot | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.node}.{self.slot}" if self.node else self.slot
+
+    def value(self, watching: Watching, tensor: Tensor) -> Slot:
+        if self._value is None:
+            self._value = watching.declare(
+                self.kind, self.node, self.slot, tensor, network=self.network, type=self.type
+            )
+        return self._value
+
+    def gradient(self, watching: Watching, tensor: Tensor) -> Slot:
+        if self._gradient is None:
+            self._gradient = watching.declare(
+                "gradient", self.node, self.slot, tensor, network=self.network, type=self.type, phase="backward"
+            )
+        return self._gradient
+
+
+class Known:
+    """A network that was found."""
+
+    def __init__(self, name: str, root: nn.Cell) -> None:
+        self.name = name
+        self.root = weakref.ref(root)
+        self.weights: list[Weight] = []
+        self.cells: list[Cell_] = []
+        self.has_trained = False  # seen in training mode
+        self.fresh = True  # weights are not yet observed
+        self.compiled = False
+        self.inputs: dict[str, Slot] = {}
+
+
+class Networks:
+    """All networks by their cells and parameters, held weakly: a model lives as long as the user's program wants."""
+
+    def __init__(self, watching: Watching) -> None:
+        self._watching = watching
+        self._cells: dict[int, Cell_] = {}
+        self._weights: dict[int, Weight] = {}
+        self.all: list[Known] = []
+        self.holders: dict[int, str] = {}  # id of a parameter → optimizer
+
+    def cell(self, cell: nn.Cell) -> Cell_ | None:
+        known = self._cells.get(id(cell))
+        return known if known is not None and known.ref() is cell else None
+
+    def weight(self, parameter: Tensor) -> Weight | None:
+        known = self._weights.get(id(parameter))
+        return known if known is not None and known.ref() is parameter else None
+
+    def stranger(self, parameter: Parameter) -> Weight:
+        """A parameter that an optimizer holds and no known network has."""
+        known = self.weight(parameter)
+        if known is None:
+            node, _, slot = parameter.name.rpartition(".")
+            known = self._weights[id(parameter)] = Weight(parameter, "", node, slot, kind_of(parameter, ""), "")
+        return known
+
+    def find(self, root: nn.Cell) -> Known:
+        """The network of an outermost cell; a new one when it is not known."""
+        known = self.cell(root)
+        if known is not None:
+            return known.network
+        network = Known(self._name(root), root)
+        self.all.append(network)
+        self.declare(network)
+        return network
+
+    def declare(self, network: Known) -> None:
+        """Tell all of a network: first when it is found, then again when it has changed."""
+        root = network.root()
+        if root is None:
+            return
+        modules: list[Module] = []
+        records: list[ParameterRecord] = []
+        first: dict[int, str] = {}
+        network.weights = []
+        network.cells = []
+        for path, cell in root.cells_and_names():
+            known = self.cell(cell)
+            if known is None or known.network is not network or known.path != path:
+                known = self._cells[id(cell)] = Cell_(cell, network, path)
+            network.cells.append(known)
+            modules.append(Module(path, known.type, known.activation, settings=settings_of(cell)))
+            for slot, value, kind in own_tensors(cell):
+                name = f"{path}.{slot}" if path else slot
+                tied = first.setdefault(id(value), name)
+                records.append(
+                    ParameterRecord(
+                        name,
+                        tuple(value.shape),
+                        dtype_name(value),
+                        trainable=kind == "weight",
+                        buffer=kind == "buffer",
+                        role=role_of(cell, slot, kind),
+                        module=path,
+                        tied_to="" if tied == name else tied,
+                        optimizer=self.holders.get(id(value), ""),
+                    )
+                )
+                if tied == name:
+                    network.weights.append(self._own(value, network.name, path, slot, kind, known.type))
+        self._watching.sink.network(
+            Network(network.name, type(root).__name__, tuple(modules), tuple(records), compiled=network.compiled)
+        )
+
+    def _own(self, value: Tensor, network: str, path: str, slot: str, kind: Kind, of: str) -> Weight:
+        known = self.weight(value)
+        if known is None or (known.network, known.node, known.slot, known.kind) != (network, path, slot, kind):
+            known = self._weights[id(value)] = Weight(value, network, path, slot, kind, of)
+        return known
+
+    def _name(self, root: nn.Cell) -> str:
+        base = type(root).__name__
+        names = {network.name for network in self.all}
+        count = 2
+        name = base
+        while name in names:
+            name, count = f"{base}-{count}", count + 1
+        return name
+
+
+def own_tensors(cell: nn.Cell) -> Iterator[tuple[str, Tensor, Kind]]:
+    """Parameters and buffers that belong to a cell itself, by their own names."""
+    for slot, value in cell._params.items():
+        if value is not None:
+            yield slot, value, kind_of(value, slot)
+    for many in getattr(cell, "_params_list", {}).values():
+        for value in many:
+            yield value.name.rpartition(".")[2], value, kind_of(value, "")
+    for slot, value in getattr(cell, "_buffers", {}).items():
+        if isinstance(value, Tensor):
+            yield slot, value, "buffer"
+
+
+def kind_of(value: Tensor, slot: str) -> Kind:
+    if slot in _RUNNING:
+        return "buffer"
+    return "weight" if getattr(value, "requires_grad", False) else "frozen"
+
+
+def role_of(cell: nn.Cell, slot: str, kind: Kind) -> str:
+    """'weight', 'bias', 'norm_scale', 'norm_shift', 'embedding' or 'buffer'."""
+    if kind == "buffer":
+        return "buffer"
+    if "Norm" in type(cell).__name__:
+        return "norm_shift" if slot in ("beta", "bias") else "norm_scale"
+    if slot == "embedding_table" or "Embedding" in type(cell).__name__:
+        return "embedding"
+    return "bias" if slot.endswith("bias") or slot.startswith("bias") else "weight"
+
+
+def settings_of(cell: nn.Cell) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for name in _SETTINGS:
+        value = cell.__dict__.get(name)
+        if isinstance(value, (bool, int, float, str)):
+            found[name] = value
+    return found
+
+
+def is_activation(cell: nn.Cell) -> bool:
+    return type(cell).__name__ in ACTIVATIONS
+
+
+def is_wrapper(cell: nn.Cell) -> bool:
+    """Whether a cell only drives a model: it holds an optimizer, or joins a model with a loss, by MindSpore itself."""
+    if isinstance(cell, (nn.WithLossCell, nn.WithEvalCell, nn.TrainOneStepCell)):
+        return True
+    return any(isinstance(child, OPTIMIZERS) for child in cell._cells.values())
+
+
+def _optimizer_classes() -> tuple[type, ...]:
+    from mindspore.experimental.optim import Optimizer
+
+    return (nn.Optimizer, Optimizer)
+
+
+OPTIMIZERS = _optimizer_classes()

@@ -1,0 +1,91 @@
+"""What a framework may offer so that a bad step can be looked at again.
+
+It is an offer, not a duty: without it a run says that a replay is not possible and why.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from tensight.frameworks.adapter import Array
+from tensight.records import Replay
+
+Report = Callable[[str, BaseException], None]
+
+# framework's import name → who can look again. One line adds a framework.
+REWINDS = {"torch": "tensight.frameworks.torch.replay_rewinds:TorchRewinds"}
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What a look at a step has shown: the replay record and the guilty operator's real inputs by name."""
+
+    replay: Replay
+    values: dict[str, Array] = {}
+
+
+class Look(Protocol):
+    """Full observation of steps, in a process that may be slow."""
+
+    def step_over(self, step: int) -> None:
+        """A step went by; `step` is the next one."""
+        ...
+
+    def seen(self, step: int) -> Seen | None:
+        """Where the first bad value came from, when one is there. Status and strategy are for the caller to fill."""
+        ...
+
+    def stop(self) -> None: ...
+
+
+class Rewinds(Protocol):
+    """How the state of a training is kept, brought back and observed."""
+
+    def hindrance(self) -> str:
+        """Why a copy of this process could not run on by itself, in one sentence; '' when it could."""
+        ...
+
+    def enter_copy(self) -> None:
+        """First thing in a copy of the process: one thread, nothing saved to files by the framework."""
+        ...
+
+    def healthy(self) -> bool:
+        """Whether all weights of the training are finite."""
+        ...
+
+    def look(self, report: Report) -> Look:
+        """Begin to observe every operator."""
+        ...
+
+    def keep(self) -> int:
+        """Keep weights, buffers, optimizer and random states in place of the kept ones; bytes held."""
+        ...
+
+    def restore(self) -> bool:
+        """Put the kept state back; False when there is none."""
+        ...
+
+    def serve_batches(self, on_next: Callable[[], bool]) -> None:
+        """Call `on_next` inside each request for a batch; while it answers True, kept batches are handed out again."""
+        ...
+
+    def drop(self) -> None:
+        """Forget what is kept and take off what was put on."""
+        ...
+
+
+def load(name: str) -> Rewinds | None:
+    """How to rewind a framework that the user's program has imported; None when it offers nothing."""
+    place = REWINDS.get(name)
+    if place is None or name not in sys.modules:
+        return None
+    module, _, attribute = place.partition(":")
+    made: Rewinds = getattr(importlib.import_module(module), attribute)()
+    return made
+
+
+__all__ = ["REWINDS", "Look", "Mapping", "Report", "Rewinds", "Seen", "load"]

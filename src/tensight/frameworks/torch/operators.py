@@ -1,0 +1,147 @@
+"""Level op: every operator of forward, backward and update, with its module, its line and its forward operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tensight.frameworks.torch.operators_scope import Scope
+from tensight.frameworks.torch.operators_source import Site, call_site, resolve
+from tensight.records import Phase, Source
+
+_sequence = torch._C._autograd._get_sequence_nr
+_node = torch._C._current_autograd_node
+_NO_SEQUENCE = 2**64 - 1  # what nodes that belong to no forward operator have
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One operator that ran."""
+
+    order: int
+    name: str  # 'aten.sqrt'
+    function: Any  # the OpOverload
+    args: tuple
+    kwargs: dict
+    phase: Phase
+    module: str
+    site: Site | None
+    ours: bool  # called by Tensight itself, not by the training
+    forward: Call | None = None  # of a backward operator: the forward operator it belongs to
+    node: str = ""  # of a backward operator: 'SqrtBackward0'
+    result: Any = None
+    kept: Any = None  # what the observer wants to find again in the backward
+
+    @property
+    def source(self) -> Source | None:
+        return resolve(self.site) if self.site is not None else None
+
+    @property
+    def mutable(self) -> bool:
+        return self.function._schema.is_mutable
+
+    def inputs(self) -> list[torch.Tensor]:
+        """What the operator reads; an argument that is only written to (`out=`) is none."""
+        if not self.mutable:
+            return list(tensors((self.args, self.kwargs)))
+        out = {argument.name for argument in self.function._schema.arguments if argument.is_out}
+        return list(tensors((self.args, {key: value for key, value in self.kwargs.items() if key not in out})))
+
+    def written(self) -> list[torch.Tensor]:
+        """Tensors that the operator changes in place."""
+        if not self.mutable:
+            return []
+        found: list[torch.Tensor] = []
+        for index, argument in enumerate(self.function._schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                value = self.args[index] if index < len(self.args) else self.kwargs.get(argument.name)
+                found.extend(tensors(value))
+        return found
+
+    def outputs(self) -> list[torch.Tensor]:
+        seen: dict[int, torch.Tensor] = {}
+        for tensor in (*tensors(self.result), *self.written()):
+            seen.setdefault(id(tensor), tensor)
+        return list(seen.values())
+
+
+def tensors(value: Any) -> Iterable[torch.Tensor]:
+    """The tensors inside tuples, lists and dicts, in order."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from tensors(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors(item)
+
+
+class Observer(Protocol):
+    """Who looks at operators. `before` may keep what an in-place operator is about to overwrite."""
+
+    def before(self, call: Call) -> Any: ...
+    def after(self, call: Call, kept: Any) -> None: ...
+
+
+class Operators(TorchDispatchMode):
+    """Shows every operator to an observer. An error of the observer is reported and changes nothing."""
+
+    def __init__(self, observer: Observer, scope: Scope, report: Callable[[str, BaseException], None]) -> None:
+        super().__init__()
+        self._observer = observer
+        self._scope = scope
+        self._report = report
+        self._order = 0
+        self._last = _sequence()
+        self._forward: dict[int, Call] = {}  # by sequence number of the autograd node
+
+    def forget(self) -> None:
+        """A step is over: its graph is gone."""
+        self._forward.clear()
+        self._order = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        call = kept = None
+        try:
+            call = self._call(function, args, kwargs)
+            kept = self._observer.before(call)
+        except Exception as error:
+            self._report("operator", error)
+            call = None
+        result = function(*args, **kwargs)
+        if call is not None:
+            try:
+                call.result = result
+                self._observer.after(call, kept)
+            except Exception as error:
+                self._report("operator", error)
+            call.result = None  # the calls of a step are kept for its backward, their results need not be
+        return result
+
+    def _call(self, function: Any, args: tuple, kwargs: dict) -> Call:
+        site, ours = call_site(3)
+        node = _node()
+        phase = self._scope.phase
+        name = f"{function.namespace}.{function._opname}"
+        call = Call(self._order, name, function, args, kwargs, phase, self._scope.module, site, ours)
+        self._order += 1
+        if node is not None:
+            call.node = node.name()
+            number = node._sequence_nr()
+            if number != _NO_SEQUENCE:
+                call.forward = self._forward.get(number)
+            if call.forward is not None:
+                call.module = call.forward.module
+        else:
+            # The node of this operator exists already, so the next number is one past its own.
+            following = _sequence()
+            if following > self._last:
+                self._forward[following - 1] = call
+            self._last = following
+        return call

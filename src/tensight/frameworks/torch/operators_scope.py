@@ -1,0 +1,107 @@
+"""Which module is running, by its path, in forward; and which phase a step is in."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.optim import optimizer as optimizers
+
+from tensight.records import Phase
+
+_WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
+
+
+def clean(path: str) -> str:
+    """A module's path without what compile, FSDP and checkpointing put in.
+
+    >>> clean("_orig_mod.encoder._checkpoint_wrapped_module.0")
+    'encoder.0'
+    """
+    for wrapper in _WRAPPERS:
+        path = path.replace(wrapper, "").removesuffix(wrapper[:-1])
+    return path.rstrip(".")
+
+
+class Scope:
+    """Follows module calls, optimizer steps and the roots of backward passes while it is attached."""
+
+    def __init__(self) -> None:
+        self.roots: dict[int, nn.Module] = {}  # outermost modules that were called
+        self.losses: list[torch.Tensor] = []  # what backward was called on
+        self.updating = 0
+        self._stack: list[str] = []
+        self._paths: dict[int, dict[int, str]] = {}
+        self._root: list[int] = []
+        self._handles: list = []
+        self._backward = None
+
+    @property
+    def module(self) -> str:
+        """Path of the innermost module that runs now; '' outside all modules and in the root."""
+        return self._stack[-1] if self._stack else ""
+
+    @property
+    def phase(self) -> Phase:
+        if torch._C._current_autograd_node() is not None:
+            return "backward"
+        if self.updating:
+            return "update"
+        return "forward" if torch.is_grad_enabled() else "evaluation"
+
+    def attach(self) -> None:
+        self._handles = [
+            nn.modules.module.register_module_forward_pre_hook(self._enter),
+            nn.modules.module.register_module_forward_hook(self._leave, always_call=True),
+            optimizers.register_optimizer_step_pre_hook(self._update_begins),
+            optimizers.register_optimizer_step_post_hook(self._update_ends),
+        ]
+        self._backward = original = torch.autograd.backward
+
+        def backward(tensors, *args, **kwargs):
+            self.losses.extend([tensors] if isinstance(tensors, torch.Tensor) else list(tensors))
+            return original(tensors, *args, **kwargs)
+
+        torch.autograd.backward = backward
+
+    def detach(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        if self._backward is not None:
+            torch.autograd.backward = self._backward
+        self._handles, self._backward = [], None
+
+    def parameters(self) -> dict[str, torch.Tensor]:
+        """Parameters of all modules that were called, by name."""
+        found: dict[str, torch.Tensor] = {}
+        for root in list(self.roots.values()):
+            for name, parameter in root.named_parameters():
+                found.setdefault(clean(name), parameter)
+        return found
+
+    def buffers(self) -> dict[str, torch.Tensor]:
+        found: dict[str, torch.Tensor] = {}
+        for root in list(self.roots.values()):
+            for name, buffer in root.named_buffers():
+                found.setdefault(clean(name), buffer)
+        return found
+
+    def _enter(self, module: nn.Module, inputs: object) -> None:
+        if not self._stack:
+            known = self._paths.get(id(module))
+            if known is None:
+                known = {id(part): clean(name) for name, part in module.named_modules()}
+                self._paths[id(module)] = known
+                self.roots[id(module)] = module
+            self._root = [id(module)]
+        path = self._paths[self._root[0]].get(id(module))
+        self._stack.append(self.module if path is None else path)
+
+    def _leave(self, module: nn.Module, inputs: object, output: object) -> None:
+        if self._stack:
+            self._stack.pop()
+
+    def _update_begins(self, *args: object) -> None:
+        self.updating += 1
+
+    def _update_ends(self, *args: object) -> None:
+        self.updating = max(0, self.updating - 1)

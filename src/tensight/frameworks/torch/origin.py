@@ -1,0 +1,305 @@
+"""The first operator that turned finite values into NaN or Inf, and what it spoilt.
+
+Every bad value is followed from where it appeared: a tensor that is not finite carries the set of its origins. At the
+end of a step only origins count whose values reached a loss, a gradient of a parameter or a weight. So infinities that
+softmax removes, branches that `torch.where` drops and values that are overwritten are no trouble.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from tensight.frameworks.torch import origin_facts as facts
+from tensight.frameworks.torch.operators import Call, tensors
+from tensight.frameworks.torch.operators_scope import Scope
+from tensight.frameworks.torch.operators_source import resolve
+
+_RAW = ("empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "empty_permuted", "resize_")
+# These write without reading what was there.
+_OVERWRITES = ("fill_", "zero_", "copy_", "normal_", "uniform_", "exponential_", "random_", "bernoulli_", "set_")
+_MOVES = (
+    "detach lift_fresh lift alias view _unsafe_view reshape expand slice select index index_select gather t transpose "
+    "permute unsqueeze squeeze split split_with_sizes unbind chunk cat stack clone _to_copy copy_ as_strided "
+    "contiguous unfold masked_select flip roll narrow _reshape_alias expand_as view_as detach_ lift_fresh_copy "
+    "repeat movedim diagonal embedding"
+).split()  # values are carried, not computed
+_KEEP_NUMBERS = 1 << 22  # larger inputs of forward operators are not held for the backward
+
+
+@dataclass(eq=False)
+class Origin:
+    """Where bad values came from. `kind`: 'made' from finite ones, 'meant' by the user, 'given' from outside."""
+
+    order: int
+    step: int
+    kind: str
+    call: Call
+    nan: bool
+    name: str = ""  # of a parameter or buffer that was bad before
+    facts: dict[str, facts.Fact] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    values: dict[str, torch.Tensor] = field(default_factory=dict)  # real inputs, for a reproduction
+    reached: int = 0  # operators that it spoilt afterwards
+
+    @property
+    def hard(self) -> bool:
+        """Bad by itself, not an infinity somebody asked for."""
+        return self.kind == "made" or (self.kind == "given" and self.nan)
+
+
+class FirstBad:
+    """Observes operators (see `operators.Observer`) and finds the origin of bad values."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.origins: list[Origin] = []
+        self.step = 0
+        self._scope = scope
+        # Storage → (it, so that its address is not used again; what made it bad).
+        self._bad: dict[int, tuple[Any, frozenset[Origin]]] = {}
+        self._raw: dict[int, Any] = {}
+
+    # while the step runs
+
+    def before(self, call: Call) -> list[torch.Tensor]:
+        inputs = call.inputs()
+        if call.mutable:
+            written = {id(tensor) for tensor in call.written()}
+            base = call.name.rpartition(".")[2]
+            if base in _OVERWRITES:
+                inputs = [tensor for tensor in inputs if id(tensor) not in written]
+            else:
+                inputs = [tensor.clone() if id(tensor) in written else tensor for tensor in inputs]
+                for clone, original in zip(inputs, call.inputs()):
+                    if clone is not original:
+                        self._share(original, clone)
+        if call.phase == "forward" and sum(tensor.numel() for tensor in inputs) <= _KEEP_NUMBERS:
+            call.kept = [(tensor, _version(tensor)) for tensor in inputs]
+        return inputs
+
+    def after(self, call: Call, inputs: list[torch.Tensor]) -> None:
+        base = call.name.rpartition(".")[2]
+        outputs = call.outputs()
+        if base in _RAW:
+            for tensor in outputs:
+                self._raw[_key(tensor)] = tensor.untyped_storage()
+            return
+        spoilt = [tensor for tensor in outputs if not facts.finite(tensor)]
+        if call.mutable:
+            for tensor in call.written():
+                self._raw.pop(_key(tensor), None)
+                if _whole(tensor) and not any(tensor is other for other in spoilt):
+                    self._bad.pop(_key(tensor), None)
+        if not spoilt:
+            return
+        sources = self._sources(call, inputs)
+        if sources is None:
+            return
+        if base not in _MOVES:
+            for origin in sources:
+                if origin.kind == "given" and origin.call.name.rpartition(".")[2] in _MOVES:
+                    self._met(origin, call, inputs)
+        nan = any(facts.has_nan(tensor) for tensor in spoilt)
+        if not sources:
+            meant = any(facts.infinite_argument(value) for value in (*call.args, *call.kwargs.values()))
+            sources = {self._add("meant" if meant else "made", call, inputs, spoilt, nan)}
+        elif nan and not any(origin.hard for origin in sources) and base not in _MOVES:
+            sources = {self._add("made", call, inputs, spoilt, nan), *sources}
+        for origin in sources:
+            origin.reached += 1
+        for tensor in spoilt:
+            self._mark(tensor, sources)
+
+    def _sources(self, call: Call, inputs: list[torch.Tensor]) -> set[Origin] | None:
+        """Where the bad values among the inputs came from; None when they are uninitialised memory."""
+        sources: set[Origin] = set()
+        raw = False
+        for index, tensor in enumerate(inputs):
+            known = self._bad.get(_key(tensor))
+            if facts.finite(tensor):
+                continue
+            if known is not None:
+                sources |= known[1]
+            elif _key(tensor) in self._raw:
+                raw = True
+            else:
+                origin = self._add("given", call, inputs, [tensor], facts.has_nan(tensor))
+                origin.name = self._name(tensor)
+                origin.facts["given"] = index
+                self._mark(tensor, {origin})
+                sources.add(origin)
+        return None if raw and not sources else sources
+
+    def _met(self, origin: Origin, call: Call, inputs: list[torch.Tensor]) -> None:
+        """Bad values from outside were only carried so far: the first operator that computes with them says more."""
+        for index, tensor in enumerate(inputs):
+            if origin in self._bad.get(_key(tensor), (None, frozenset()))[1] and not facts.finite(tensor):
+                fuller = self._describe("given", call, inputs, [tensor], origin.nan)
+                origin.call, origin.facts, origin.inputs = call, fuller.facts, fuller.inputs
+                origin.values = fuller.values
+                origin.facts["given"] = index
+                return
+
+    def _add(self, kind: str, call: Call, inputs: list, spoilt: list, nan: bool) -> Origin:
+        origin = self._describe(kind, call, inputs, spoilt, nan)
+        self.origins.append(origin)
+        return origin
+
+    def _describe(self, kind: str, call: Call, inputs: list, spoilt: list, nan: bool) -> Origin:
+        origin = Origin(len(self.origins), self.step, kind, call, nan)
+        if kind == "meant":
+            return origin
+        origin.facts.update(_bad_facts(spoilt[0]))
+        if kind == "given":
+            where = facts.bad(spoilt[0]).nonzero()[0].tolist()
+            origin.facts["first_bad"] = ",".join(map(str, where))
+        origin.facts["dtype"] = facts.name_of(spoilt[0].dtype)
+        shown = inputs
+        forward = call.forward
+        if call.phase == "backward":
+            origin.facts["backward_operator"] = call.name
+            origin.facts["node"] = call.node
+            _gradient_facts(origin, call, inputs, spoilt[0])
+            kept = forward.kept if forward is not None and forward.kept is not None else []
+            shown = [tensor for tensor, version in kept if _version(tensor) == version]
+            for index, tensor in enumerate(tensor for tensor in inputs if facts.is_float(tensor)):
+                origin.values[f"backward.{index}"] = tensor.detach().clone()
+        described = []
+        for index, tensor in enumerate(shown):
+            found = facts.numbers(tensor)
+            described.append(facts.words(found))
+            origin.facts.update({f"in.{index}.{key}": value for key, value in found.items()})
+            if tensor.numel() <= _KEEP_NUMBERS:
+                origin.values[f"input.{index}"] = tensor.detach().clone()
+        origin.inputs = tuple(described)
+        about = forward if forward is not None and call.phase == "backward" else call
+        origin.facts.update(facts.scalars(about.args, about.kwargs))
+        _special(origin, about.name, about.args, shown)
+        return origin
+
+    # when the step is over
+
+    def found(self) -> Origin | None:
+        """The origin of what reached losses, gradients and weights; without such, of any NaN that was made."""
+        reached: set[Origin] = set()
+        for _name, tensor in self._sinks():
+            if not facts.finite(tensor):
+                reached |= self._bad.get(_key(tensor), (None, frozenset()))[1]
+        hard = [origin for origin in reached if origin.hard] or list(reached)
+        if not hard:
+            hard = [origin for origin in self.origins if origin.kind == "made" and origin.nan and not origin.call.ours]
+        return min(hard, key=lambda origin: origin.order, default=None)
+
+    def spoilt(self) -> tuple[str, ...]:
+        """What is bad at the end, in the order in which it went bad."""
+        then = []
+        if any(not facts.finite(loss) for loss in self._scope.losses):
+            then.append("the loss")
+        parameters = self._scope.parameters()
+        gradients = [name for name, p in parameters.items() if p.grad is not None and not facts.finite(p.grad)]
+        weights = [name for name, parameter in parameters.items() if not facts.finite(parameter)]
+        if gradients:
+            more = len(gradients) - 1
+            then.append(f"gradient of {gradients[0]}")
+            if more:
+                then.append(f"{more} more gradient{'s' if more > 1 else ''}")
+        if weights:
+            everything = len(weights) == len(parameters) and len(weights) > 1
+            then.append("every weight" if everything else ", ".join(weights[:3]) + (" …" if len(weights) > 3 else ""))
+        return tuple(then)
+
+    def step_over(self, step: int) -> None:
+        """Forget the losses of a step that went well; weights stay followed."""
+        self._scope.losses.clear()
+        self._raw.clear()
+        self.step = step
+
+    def _sinks(self) -> list[tuple[str, torch.Tensor]]:
+        found = [("loss", loss) for loss in self._scope.losses]
+        for name, parameter in self._scope.parameters().items():
+            if parameter.grad is not None:
+                found.append((name, parameter.grad))
+            found.append((name, parameter))
+        return found
+
+    def _name(self, tensor: torch.Tensor) -> str:
+        key = _key(tensor)
+        for name, parameter in (*self._scope.parameters().items(), *self._scope.buffers().items()):
+            if _key(parameter) == key:
+                return name
+        return ""
+
+    def _mark(self, tensor: torch.Tensor, sources: set[Origin]) -> None:
+        key = _key(tensor)
+        before = self._bad.get(key, (None, frozenset()))[1]
+        self._bad[key] = (tensor.untyped_storage(), frozenset(sources) | before)
+
+    def _share(self, original: torch.Tensor, clone: torch.Tensor) -> None:
+        known = self._bad.get(_key(original))
+        if known is not None:
+            self._bad[_key(clone)] = (clone.untyped_storage(), known[1])
+        elif _key(original) in self._raw:
+            self._raw[_key(clone)] = clone.untyped_storage()
+
+
+def _key(tensor: torch.Tensor) -> int:
+    try:
+        return tensor.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError):  # sparse and wrapped tensors have no storage of their own
+        return id(tensor)
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _whole(tensor: torch.Tensor) -> bool:
+    try:
+        return tensor.numel() * tensor.element_size() >= tensor.untyped_storage().nbytes()
+    except (NotImplementedError, RuntimeError):
+        return True
+
+
+def _bad_facts(tensor: torch.Tensor) -> dict[str, facts.Fact]:
+    values = facts.plain(tensor)
+    mask = ~torch.isfinite(values)
+    rows, of, first = facts.rows_with(mask)
+    return {
+        "bad": int(mask.sum()),
+        "bad_nan": int(torch.isnan(values).sum()),
+        "bad_of": tensor.numel(),
+        "bad_rows": rows,
+        "bad_rows_of": of,
+        "bad_row_list": ",".join(map(str, first)),
+    }
+
+
+def _gradient_facts(origin: Origin, call: Call, inputs: list[torch.Tensor], spoilt: torch.Tensor) -> None:
+    """Whether the bad gradients stand where nothing was to flow: the mark of a branch that forward dropped."""
+    mask = facts.bad(spoilt)
+    for tensor in inputs:
+        if tensor.shape == spoilt.shape and facts.is_float(tensor):
+            origin.facts["incoming_zero_at_bad"] = int((facts.plain(tensor)[mask] == 0).sum())
+            break
+
+
+def _special(origin: Origin, name: str, args: tuple, inputs: list[torch.Tensor]) -> None:
+    if "softmax" in name and inputs and len(args) > 1 and isinstance(args[1], int):
+        origin.facts["masked_rows"] = facts.masked_rows(inputs[0], args[1])
+    if "scaled_dot_product" in name:
+        for value in (*args[3:], *origin.call.kwargs.values()):
+            for mask in tensors(value):
+                if mask.dtype is torch.bool:
+                    origin.facts["masked_rows"] = int((~mask).all(dim=-1).sum())
+                elif mask.is_floating_point():
+                    origin.facts["masked_rows"] = facts.masked_rows(mask, -1)
+
+
+def source_of(origin: Origin) -> Any:
+    """The user's line: of the forward operator when the value went bad in its backward."""
+    call = origin.call
+    if call.forward is not None and call.forward.site is not None:
+        return resolve(call.forward.site)
+    return call.source

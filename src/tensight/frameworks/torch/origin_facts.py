@@ -1,0 +1,140 @@
+"""What can be said of an operator's inputs: in words for people, as numbers for the reasons."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+Fact = float | int | str | None
+_LARGE = 1 << 16
+
+
+def is_float(tensor: torch.Tensor) -> bool:
+    return (tensor.is_floating_point() or tensor.is_complex()) and tensor.numel() > 0
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The values of any tensor as an ordinary dense one; float formats that lack operators come as float32."""
+    tensor = tensor.detach()
+    if tensor.layout is not torch.strided:
+        tensor = tensor.to_dense()
+    if tensor.is_floating_point() and tensor.element_size() < 2:
+        tensor = tensor.float()
+    return tensor
+
+
+def finite(tensor: torch.Tensor) -> bool:
+    """Whether all values are finite. A sum tells it cheaply, unless it overflows."""
+    if not is_float(tensor) or tensor.is_meta:
+        return True
+    values = plain(tensor)
+    if values.numel() > _LARGE and math.isfinite(abs(values.sum().item())):
+        return True
+    return bool(torch.isfinite(values).all())
+
+
+def bad(tensor: torch.Tensor) -> torch.Tensor:
+    """Where values are NaN or infinite."""
+    return ~torch.isfinite(plain(tensor))
+
+
+def has_nan(tensor: torch.Tensor) -> bool:
+    return is_float(tensor) and bool(torch.isnan(plain(tensor)).any())
+
+
+def _number(value: torch.Tensor) -> float | int:
+    return value.item()
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """
+    >>> name_of(torch.float16)
+    'float16'
+    """
+    return str(dtype).removeprefix("torch.")
+
+
+def shape_words(tensor: torch.Tensor) -> str:
+    return f"{name_of(tensor.dtype)}[{', '.join(map(str, tensor.shape))}]"
+
+
+def numbers(tensor: torch.Tensor) -> dict[str, Fact]:
+    """Counts and range of one tensor."""
+    found: dict[str, Fact] = {
+        "shape": "x".join(map(str, tensor.shape)),
+        "dtype": name_of(tensor.dtype),
+        "count": tensor.numel(),
+    }
+    if tensor.numel() == 0 or tensor.is_meta or tensor.is_complex():
+        return found
+    values = plain(tensor)
+    if values.dtype is torch.bool:
+        found["true"] = int(values.sum())
+        return found
+    found["zero"] = int((values == 0).sum())
+    found["negative"] = int((values < 0).sum())
+    if values.is_floating_point():
+        ok = torch.isfinite(values)
+        found["nan"] = int(torch.isnan(values).sum())
+        found["pos_inf"] = int((values == math.inf).sum())
+        found["neg_inf"] = int((values == -math.inf).sum())
+        values = values[ok]
+    if values.numel():
+        found["min"] = _number(values.min())
+        found["max"] = _number(values.max())
+    return found
+
+
+def words(facts: dict[str, Fact]) -> str:
+    """One input in a few words.
+
+    >>> words({"shape": "32", "dtype": "float32", "count": 32, "zero": 3, "negative": 0, "min": 0.0, "max": 2.5})
+    'float32[32], 3 of 32 values are 0, from 0 to 2.5'
+    """
+    shape = str(facts["shape"]).replace("x", ", ")
+    said = [f"{facts['dtype']}[{shape}]"]
+    count = facts["count"]
+    for key, what in (("nan", "NaN"), ("pos_inf", "inf"), ("neg_inf", "-inf"), ("zero", "0")):
+        number = facts.get(key)
+        if number:
+            said.append(f"{number} of {count} values are {what}" if number != 1 else f"1 of {count} values is {what}")
+    low, high = facts.get("min"), facts.get("max")
+    if low is not None and high is not None:
+        said.append(f"all {low:g}" if low == high and count != 1 else f"from {low:g} to {high:g}")
+    return ", ".join(said)
+
+
+def rows_with(mask: torch.Tensor) -> tuple[int, int, list[int]]:
+    """In how many rows (of how many) a mask is set, and the first of them."""
+    if mask.dim() == 0:
+        return int(mask), 1, [0] if bool(mask) else []
+    hit = mask.reshape(mask.shape[0], -1).any(dim=1)
+    return int(hit.sum()), mask.shape[0], hit.nonzero().flatten()[:8].tolist()
+
+
+def scalars(args: tuple, kwargs: dict) -> dict[str, Fact]:
+    """The plain numbers among an operator's arguments, by position or name."""
+    found: dict[str, Fact] = {}
+    for index, value in enumerate(args):
+        if isinstance(value, (int, float, str)) or value is None:
+            found[f"arg.{index}"] = int(value) if isinstance(value, bool) else value
+        elif isinstance(value, (list, tuple)) and value and all(isinstance(item, int) for item in value):
+            found[f"arg.{index}"] = ",".join(map(str, value))
+    for key, value in kwargs.items():
+        if isinstance(value, (int, float, str)):
+            found[f"arg.{key}"] = int(value) if isinstance(value, bool) else value
+    return found
+
+
+def masked_rows(tensor: torch.Tensor, dim: int) -> int:
+    """How many rows along `dim` hold nothing but -inf."""
+    if tensor.dim() == 0:
+        return int(tensor.item() == -math.inf)
+    return int((plain(tensor) == -math.inf).all(dim=dim).sum())
+
+
+def infinite_argument(value: Any) -> bool:
+    """Whether an argument is itself a number that is not finite: then the user asked for it."""
+    return isinstance(value, float) and not math.isfinite(value)

@@ -1,0 +1,1 @@
+"""Composition in the training process: settings, the session, the user's program, the terminal."""

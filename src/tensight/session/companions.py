@@ -1,0 +1,17 @@
+"""Who goes along with a session, as the settings ask for. One place, so that a new companion is one line."""
+
+from __future__ import annotations
+
+from tensight.capture.companion import Companion
+from tensight.session.reacting import Notifying, Reacting
+from tensight.session.session import Session
+
+
+def companions(session: Session) -> list[Companion]:
+    settings = session.settings
+    found: list[Companion] = []
+    if settings.on_finding == "stop" or settings.on_hit == "stop":
+        found.append(Reacting(session.recorder, settings))
+    if settings.notify:
+        found.append(Notifying(settings.notify, str(session.folder)))
+    return found

@@ -1,0 +1,248 @@
+"""Connects a training to whoever controls it: pauses it, steps it, changes its watchpoints, stops it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
+
+from tensight.capture.companion import Companion
+from tensight.capture.recorder import Recorder
+from tensight.control import prompt
+from tensight.control.commands import AddWatchpoint, ChangeWatchpoint, Command, Mute, RemoveWatchpoint
+from tensight.control.link import Link
+from tensight.control.machine import Machine
+from tensight.control.messages import Answer, Request, Status
+from tensight.errors import ControlError, TensightError
+from tensight.records import Finding, Hit, RunEnd, StepRecord, Watchpoint
+
+Policy = Literal["pause", "stop", "continue"]
+
+GRACE = 30.0
+"""Seconds a paused training waits for a server that is gone before it goes on by itself."""
+
+TELL_EVERY = 0.2
+"""A training of a thousand steps a second tells where it is five times a second."""
+
+
+class Desk(Protocol):
+    """Who holds the watchpoints of the running training."""
+
+    @property
+    def watchpoints(self) -> Sequence[Watchpoint]: ...
+    def add(self, watchpoint: Watchpoint) -> None: ...
+    def change(self, watchpoint: Watchpoint) -> None: ...
+    def remove(self, id: int) -> None: ...
+
+
+class RecorderDesk:
+    """The watchpoints of a recorder: checked from the next step on, and written to the run."""
+
+    def __init__(self, recorder: Recorder, watchpoints: Sequence[Watchpoint]) -> None:
+        self._recorder = recorder
+        self._watchpoints = {watchpoint.id: watchpoint for watchpoint in watchpoints}
+
+    @property
+    def watchpoints(self) -> Sequence[Watchpoint]:
+        return tuple(self._watchpoints.values())
+
+    def add(self, watchpoint: Watchpoint) -> None:
+        if watchpoint.id in self._watchpoints:
+            raise ControlError(f"There is a watchpoint {watchpoint.id} already.")
+        self._recorder.checker.add(watchpoint)
+        self._keep(watchpoint)
+
+    def change(self, watchpoint: Watchpoint) -> None:
+        self._known(watchpoint.id)
+        self._recorder.checker.replace(watchpoint)
+        self._keep(watchpoint)
+
+    def remove(self, id: int) -> None:
+        self._known(id)
+        self._recorder.checker.remove(id)
+        self._recorder.writer.watchpoint_removed(id)
+        del self._watchpoints[id]
+
+    def _keep(self, watchpoint: Watchpoint) -> None:
+        self._recorder.writer.watchpoint(watchpoint)
+        self._watchpoints[watchpoint.id] = watchpoint
+
+    def _known(self, id: int) -> None:
+        if id not in self._watchpoints:
+            raise ControlError(f"There is no watchpoint {id}.")
+
+
+class Controlling(Companion):
+    """A companion that holds the training's state and follows commands in the training's own thread.
+
+    `stop` ends the script cleanly; it is called at a step's end and may raise what the session ends a script with.
+    `on_finding` and `on_hit` None mean: pause while a page looks on, otherwise go on.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        desk: Desk,
+        stop: Callable[[str], None],
+        say: Callable[[str], None] = lambda text: None,
+        *,
+        on_finding: Policy | None = None,
+        on_hit: Policy | None = None,
+        grace: float = GRACE,
+        ask_terminal: bool = False,
+    ) -> None:
+        self.machine = Machine()
+        self.wants_nodes = False
+        self.paused_seconds = 0.0
+        self._link = link
+        self._desk = desk
+        self._stop = stop
+        self._say = say
+        self._on_finding = on_finding
+        self._on_hit = on_hit
+        self._grace = grace
+        self._terminal = prompt.Terminal(say) if ask_terminal and sys.stdin.isatty() else None
+        self._muted: set[str] = set()
+        self._told = 0.0
+        self._said_refused = False
+
+    def started(self) -> None:
+        self._tell(watchpoints=True)
+
+    def step_began(self, step: int) -> None:
+        if self.machine.state == "waiting" and self._here():
+            self._follow()
+            self.machine = self.machine.step_began(step)
+            self._tell()
+
+    def node(self, node: str, phase: str) -> None:
+        if not self._here():
+            return
+        before = self.machine
+        self.machine = before.at_node(node, phase)
+        if self.machine is not before:
+            self._hold()
+
+    def step_ended(self, record: StepRecord, findings: Sequence[Finding]) -> None:
+        if not self._here():
+            return
+        self._follow()
+        pause, stop = self._interruption(record, findings)
+        before = self.machine.state
+        self.machine = self.machine.step_ended(record.step, pause, stop)
+        self._hold()
+        now = time.monotonic()
+        if self.machine.state != before or now - self._told >= TELL_EVERY:
+            self._tell()
+        if self.machine.state == "stopping":
+            self._stop(self.machine.reason)
+
+    def ended(self, end: RunEnd) -> None:
+        if not self._here():
+            return
+        self.machine = self.machine.over()
+        self._tell()
+        self._link.close(end.ended)
+
+    def _here(self) -> bool:
+        """Whether this is the training itself and not a child forked from it."""
+        return os.getpid() == self._link.pid
+
+    def _interruption(self, record: StepRecord, findings: Sequence[Finding]) -> tuple[str, str]:
+        """Why to pause, and why to stop, at the end of this step; '' when there is no reason."""
+        wanted: list[tuple[Policy, str]] = []
+        usual: Policy = "pause" if self._link.pages else "continue"
+        for finding in findings:
+            if not finding.muted and finding.key not in self._muted:
+                wanted.append((self._on_finding or usual, f"finding: {finding.title}"))
+        actions = {watchpoint.id: watchpoint.action for watchpoint in self._desk.watchpoints} if record.hits else {}
+        for hit in record.hits:
+            if hit.recommended or hit.error is not None:
+                continue
+            action = actions.get(hit.watchpoint, "")
+            if action == "pause":
+                wanted.append(("pause", _in_words(hit)))
+            elif not action:
+                wanted.append((self._on_hit or usual, _in_words(hit)))
+        pause = next((reason for policy, reason in wanted if policy == "pause"), "")
+        stop = next((reason for policy, reason in wanted if policy == "stop"), "")
+        if pause and not self._link.connected and self._terminal is None:
+            pause = ""  # nobody could let it go on
+        return pause, stop
+
+    def _hold(self) -> None:
+        """Sleep while paused, following what is commanded."""
+        self.wants_nodes = self.machine.wants_nodes
+        if self.machine.state != "paused":
+            return
+        began = time.monotonic()
+        self._say(f"paused after step {self.machine.step}: {self.machine.reason}")
+        self._tell()
+        terminal = self._terminal
+        if terminal is not None:
+            terminal.ask()
+        while self.machine.state == "paused":
+            if terminal is None:
+                self._link.wait(self._patience())
+            else:
+                self._link.wait(self._patience(), terminal.descriptor)
+                command = terminal.command()
+                if command is not None:
+                    self._obey(command)
+            self._follow()
+            lost = self._link.lost_since
+            if terminal is None and lost is not None and time.monotonic() - lost >= self._grace:
+                self._say(f"the server is gone for {self._grace:.0f} s: the training goes on")
+                self.machine = self.machine.abandoned()
+        self.wants_nodes = self.machine.wants_nodes
+        self.paused_seconds += time.monotonic() - began
+        self._tell()
+
+    def _patience(self) -> float:
+        """How long to sleep: for ever while the server is there, otherwise until the grace time is over."""
+        lost = self._link.lost_since
+        return 60.0 if lost is None else max(0.05, self._grace - (time.monotonic() - lost))
+
+    def _follow(self) -> None:
+        """Follow every command that has come."""
+        for message in self._link.receive():
+            if isinstance(message, Request):
+                self._link.send(Answer(message.id, self._obey(message.command)))
+        if self._link.refused and not self._said_refused:
+            self._said_refused = True
+            self._say(f"the page cannot control this training: {self._link.refused}")
+
+    def _obey(self, command: Command) -> str:
+        """Follow one command; the answer is '' or why not."""
+        try:
+            self.machine = self.machine.command(command)
+            if isinstance(command, AddWatchpoint):
+                self._desk.add(command.watchpoint)
+            elif isinstance(command, ChangeWatchpoint):
+                self._desk.change(command.watchpoint)
+            elif isinstance(command, RemoveWatchpoint):
+                self._desk.remove(command.id)
+            elif isinstance(command, Mute):
+                self._mute(command)
+        except TensightError as error:
+            return str(error)
+        self._tell(watchpoints=isinstance(command, AddWatchpoint | ChangeWatchpoint | RemoveWatchpoint))
+        return ""
+
+    def _mute(self, command: Mute) -> None:
+        if command.muted:
+            self._muted.add(command.key)
+        else:
+            self._muted.discard(command.key)
+
+    def _tell(self, *, watchpoints: bool = False) -> None:
+        self._told = time.monotonic()
+        now = tuple(self._desk.watchpoints) if watchpoints else None
+        self._link.send(Status(self.machine, now))
+
+
+def _in_words(hit: Hit) -> str:
+    place = f"{hit.node or 'the network'} {hit.slot}".strip()
+    return f"watchpoint {hit.name or hit.condition} hit on {place}"

@@ -1,0 +1,94 @@
+"""Runs the user's program under a session and says how it ended: the heart of `tensight run`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tensight.errors import TensightError
+from tensight.records import Finding
+from tensight.runs import open_run
+from tensight.runs import report as reports
+from tensight.runs.blocks import crash_block
+from tensight.session.companions import companions
+from tensight.session.program import Outcome, Program
+from tensight.session.session import Session, ended_word, is_off
+from tensight.session.settings import Settings
+from tensight.session.terminal import Terminal
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How it all ended: the exit code to pass on, findings that are not muted, hits of the user's own watchpoints."""
+
+    exit_code: int
+    findings: tuple[Finding, ...] = ()
+    hits: int = 0
+
+
+def launch(program: Program, settings: Settings, *, report: Path | None = None) -> Ending:
+    """Run a program under the debugger in this process. The program's own exit code is kept."""
+    if is_off():
+        return Ending(program.run().exit_code)
+    terminal = Terminal()
+    session = Session(settings, terminal, companions)
+    session.start()
+    outcome = program.run()
+    if os.getpid() != session.pid:
+        return Ending(outcome.exit_code)  # a child that the script forked ends here; the run is its parent's
+    return _finish(session, terminal, outcome, report)
+
+
+def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path | None) -> Ending:
+    crashed = outcome.error is not None and not outcome.interrupted
+    crash = _explain_crash(session, outcome.error) if crashed and outcome.error is not None else None
+    stopped = bool(session.recorder.stopping)
+    session.finish(
+        ended_word(outcome.exit_code, interrupted=outcome.interrupted, stopped=stopped, crashed=crashed),
+        script_exit=outcome.exit_code,
+        crash=crash,
+    )
+    if crash is not None:
+        terminal.block(crash_block(crash))
+    findings = tuple(f for f in session.findings if f.key not in session.settings.muted and not f.muted)
+    for finding in findings:
+        terminal.say(finding)
+    hits = _tell(session, terminal, target, findings)
+    return Ending(outcome.exit_code, findings, hits)
+
+
+def _tell(session: Session, terminal: Terminal, target: Path | None, findings: tuple[Finding, ...]) -> int:
+    """The last words, and the report. Reading the run again costs little and shows that it can be read."""
+    hits = 0
+    try:
+        run = open_run(session.folder)
+        hits = sum(1 for hit in run.hits if not hit.recommended and hit.error is None)
+        if target is not None:
+            reports.write(run, target, muted=session.settings.muted)
+    except (TensightError, OSError) as error:
+        terminal.line(f"the report could not be written: {error}")
+    end = session.end
+    steps = end.steps if end else 0
+    cost = f", watching cost {100 * (end.watch_cost - 1):.1f} %" if end and end.watch_cost else ""
+    verdict = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}" if findings else "nothing was found wrong"
+    terminal.line(f"{steps} steps{cost}; {verdict}")
+    terminal.line(f"recorded in {session.folder}; see it again: tensight view {session.folder}")
+    return hits
+
+
+def _explain_crash(session: Session, error: BaseException) -> Mapping[str, object]:
+    """The block beside the traceback; the plain message where nothing better is known."""
+    plain = {"title": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".strip(": ")}
+    for adapter in session.recorder.adapters:
+        explain = getattr(adapter, "explain_crash", None)
+        if explain is None:
+            continue
+        try:
+            found = explain(error)
+            if found:
+                return dict(found)
+        except Exception as failure:
+            session.recorder.failed("explaining the crash", failure)
+    return plain

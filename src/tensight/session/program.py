@@ -1,0 +1,100 @@
+"""Runs the user's script as `python` would."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import runpy
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tensight.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a script ended: its exit code, and the exception that left it, if any."""
+
+    exit_code: int
+    error: BaseException | None = None
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class Program:
+    """A script with its arguments, or a module (`-m`)."""
+
+    target: str
+    arguments: tuple[str, ...] = ()
+    module: bool = False
+
+    @property
+    def name(self) -> str:
+        """What runs are called after.
+
+        >>> Program("examples/train.py").name, Program("pkg.train", module=True).name
+        ('train', 'train')
+        """
+        return self.target.rpartition(".")[2] if self.module else Path(self.target).stem
+
+    def check(self) -> None:
+        if not self.module and not Path(self.target).is_file():
+            raise UsageError(f"{self.target}: there is no such script; give a path to a Python file")
+
+    def run(self) -> Outcome:
+        """Run it in this process as `__main__`. Its exceptions are shown as Python shows them and do not pass."""
+        run = self._run_module if self.module else self._run_script
+        try:
+            run()
+        except SystemExit as stop:
+            return Outcome(_exit_code(stop))
+        except KeyboardInterrupt as error:
+            _show(error)
+            return Outcome(130, error, interrupted=True)
+        except BaseException as error:
+            _show(error)
+            return Outcome(1, error)
+        return Outcome(0)
+
+    def _run_script(self) -> None:
+        path = Path(self.target)
+        sys.argv = [self.target, *self.arguments]
+        sys.path[0] = str(path.resolve().parent)
+        main = types.ModuleType("__main__")
+        main.__dict__.update(__file__=self.target, __builtins__=builtins, __cached__=None)
+        sys.modules["__main__"] = main
+        with io.open_code(os.fspath(path.resolve())) as file:
+            code = compile(file.read(), self.target, "exec")
+        exec(code, main.__dict__)
+
+    def _run_module(self) -> None:
+        sys.argv = [self.target, *self.arguments]
+        sys.path[0] = os.getcwd()
+        runpy.run_module(self.target, run_name="__main__", alter_sys=True)
+
+
+def _exit_code(stop: SystemExit) -> int:
+    if stop.code is None:
+        return 0
+    if isinstance(stop.code, int):
+        return stop.code
+    print(stop.code, file=sys.stderr)
+    return 1
+
+
+def _show(error: BaseException) -> None:
+    """The traceback as it would have been without us: our own frames at its top are left out."""
+    trace = error.__traceback__
+    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    hook: Callable[..., object] = sys.excepthook
+    hook(type(error), error.with_traceback(trace), trace)
+    sys.stderr.flush()
+
+
+def _is_ours(file: str) -> bool:
+    return file == __file__ or file.startswith("<frozen runpy") or file == runpy.__file__

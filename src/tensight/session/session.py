@@ -1,0 +1,179 @@
+"""A session: one training process under the debugger, from the first import of a framework to the end."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+import tensight
+from tensight.capture.budget import Budget
+from tensight.capture.companion import Companion
+from tensight.capture.recorder import Recorder, Voice
+from tensight.diagnosis.engine import Engine
+from tensight.frameworks import registry
+from tensight.errors import UsageError
+from tensight.records import Finding, RunEnd, RunInfo, Watchpoint
+from tensight.records.run import Ended
+from tensight.session.importing import Importing
+from tensight.session.settings import Settings, rank, ranks
+from tensight.store import Writer
+from tensight.watchpoints import recommended
+from tensight.watchpoints.checker import Checker
+
+Companions = Callable[["Session"], list[Companion]]
+
+
+class Session:
+    """Composes adapter, recorder, conditions, diagnosis and store for one training process.
+
+    Nothing is written before a framework is imported or the session ends, so that a script that never trains costs
+    nothing but its own time.
+    """
+
+    def __init__(self, settings: Settings, voice: Voice, companions: Companions = lambda session: []) -> None:
+        self.settings = settings
+        self.voice = voice
+        self.folder: Path = settings.folder()
+        self.pid = os.getpid()
+        self._recorder: Recorder | None = None
+        self._companions = companions
+        self._importing = Importing(list(registry.ADAPTERS), self._framework_imported)
+        self.end: RunEnd | None = None
+
+    def start(self) -> None:
+        """Begin to look for frameworks."""
+        self._importing.__enter__()
+
+    @property
+    def recorder(self) -> Recorder:
+        """The recorder, made when it is first needed."""
+        if self._recorder is None:
+            self._recorder = self._record("", "")
+        return self._recorder
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [] if self._recorder is None else self._recorder.engine.findings
+
+    def watch(self, model: object, optimizer: object | None = None) -> None:
+        """Watch a model that was made before the session began."""
+        for adapter in self.recorder.adapters:
+            if adapter.owns(model):
+                adapter.add(model, optimizer)
+                return
+        known = ", ".join(registry.ADAPTERS)
+        raise UsageError(
+            f"tensight.watch: {type(model).__name__} is no model of {known}; give an nn.Module or a Cell"
+        )
+
+    def finish(self, ended: Ended, *, script_exit: int | None, crash: Mapping[str, object] | None = None) -> RunEnd:
+        """The training is over: last conclusions, last words, everything closed."""
+        self._importing.stop()
+        recorder = self.recorder
+        if crash is not None:
+            recorder.writer.crash(dict(crash))
+        self.end = recorder.finish(ended, script_exit=script_exit, crashed=ended == "failed")
+        for adapter in recorder.adapters:
+            try:
+                adapter.detach()
+            except Exception as error:
+                recorder.failed(f"detaching from {adapter.name}", error)
+        recorder.writer.close()
+        return self.end
+
+    def _framework_imported(self, name: str) -> None:
+        if os.getpid() != self.pid:
+            return  # a forked child of the user's own is not ours to watch
+        try:
+            adapter = registry.load(name)
+            if self._recorder is None:
+                self._recorder = self._record(name, adapter.version())
+            self._recorder.adapters.append(adapter)
+            adapter.attach(self._recorder)
+        except Exception as error:
+            self.recorder.failed(f"attaching to {name}", error)
+
+    def _record(self, framework: str, version: str) -> Recorder:
+        settings = self.settings
+        info = RunInfo(
+            id=self.folder.name,
+            command=settings.command,
+            started=time.time(),
+            framework=framework,
+            framework_version=version,
+            python=platform.python_version(),
+            platform=platform.platform(),
+            tensight=tensight.__version__,
+            rank=rank(),
+            ranks=ranks(),
+            pid=self.pid,
+            cwd=os.getcwd(),
+            level=settings.level,
+            budget=settings.budget,
+        )
+        trouble: list[tuple[str, BaseException]] = []
+
+        def report(where: str, error: BaseException) -> None:
+            if self._recorder is None:
+                trouble.append((where, error))
+            else:
+                self._recorder.failed(where, error)
+
+        writer = Writer(self.folder, info, on_trouble=report)
+        points = list(recommended.watchpoints(first_id=1)) if settings.recommended else []
+        first = len(points) + 1
+        points += [_numbered(point, first + index) for index, point in enumerate(settings.watchpoints)]
+        for point in points:
+            writer.watchpoint(point)
+        recorder = Recorder(
+            writer,
+            Checker(points, on_error=report),
+            Engine(on_error=report),
+            Budget(settings.budget),
+            self.voice,
+            rank=info.rank,
+            level=settings.level,
+            deep=settings.steps,
+            max_steps=settings.max_steps,
+        )
+        for where, error in trouble:
+            recorder.failed(where, error)
+        self._recorder = recorder
+        try:
+            recorder.companions += self._companions(self)
+        except Exception as error:
+            recorder.failed("companions", error)
+        for companion in recorder.companions:
+            try:
+                companion.started()
+            except Exception as error:
+                recorder.failed(type(companion).__name__, error)
+        return recorder
+
+
+def _numbered(point: Watchpoint, number: int) -> Watchpoint:
+    return msgspec.structs.replace(point, id=number)
+
+
+def ended_word(exit_code: int, *, interrupted: bool, stopped: bool, crashed: bool) -> Ended:
+    """The report's word for how a script ended.
+
+    >>> ended_word(0, interrupted=False, stopped=False, crashed=False)
+    'finished'
+    """
+    if interrupted or stopped:
+        return "stopped"
+    if crashed:
+        return "failed"
+    return "finished" if exit_code == 0 else "failed"
+
+
+def is_off() -> bool:
+    """Whether the user has switched everything off by `TENSIGHT=off`."""
+    return os.environ.get("TENSIGHT", "").lower() in ("off", "0", "no", "false")
+

@@ -1,0 +1,90 @@
+"""What the user asked for."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from tensight.capture.deep import DeepSteps
+from tensight.errors import UsageError
+from tensight.records import Level, Watchpoint
+
+Reaction = Literal["pause", "stop", "continue", "auto"]  # auto: pause while a page is connected, otherwise continue
+
+SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of `tensight run` and `tensight.watch`, checked."""
+
+    command: tuple[str, ...] = ()
+    run_dir: Path | None = None
+    name: str = "run"
+    budget: float = 5.0
+    level: Level = "watch"
+    steps: DeepSteps = field(default_factory=DeepSteps)
+    watchpoints: tuple[Watchpoint, ...] = ()
+    recommended: bool = True
+    on_finding: Reaction = "auto"
+    on_hit: Reaction = "auto"
+    rewind: bool = True
+    guard: bool = False
+    max_steps: int | None = None
+    memory_limit: int | None = None
+    notify: str = ""
+    page: bool = False
+    host: str = "127.0.0.1"
+    port: int | None = None
+    server: str = ""
+    muted: frozenset[str] = frozenset()
+
+    def folder(self) -> Path:
+        """Where the run goes: as given, or the first free `runs/<name>-<n>`; made here, so that nobody else takes it."""
+        if self.run_dir is not None:
+            if self.run_dir.exists() and not self.run_dir.is_dir():
+                raise UsageError(f"--run-dir {self.run_dir}: is a file; name a folder")
+            if self.run_dir.is_dir() and any(self.run_dir.glob(f"rank-{rank()}/*")):
+                raise UsageError(f"--run-dir {self.run_dir}: holds a run already; name another folder or remove it")
+            self.run_dir.mkdir(parents=True, exist_ok=True)
+            return self.run_dir
+        for number in range(1, 1_000_000):
+            folder = Path("runs") / f"{self.name}-{number}"
+            try:
+                folder.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            return folder
+        raise UsageError("runs/: no free name is left; remove old runs or give --run-dir")
+
+
+def rank() -> int:
+    """This process among those of one training, as launchers tell it."""
+    for name in ("RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"):
+        value = os.environ.get(name, "")
+        if value.isdigit() and (name != "SLURM_PROCID" or "WORLD_SIZE" in os.environ):
+            return int(value)
+    return 0
+
+
+def ranks() -> int:
+    for name in ("WORLD_SIZE", "RANK_SIZE", "OMPI_COMM_WORLD_SIZE"):
+        value = os.environ.get(name, "")
+        if value.isdigit():
+            return max(1, int(value))
+    return 1
+
+
+def size(text: str) -> int:
+    """Bytes of a size as people write it.
+
+    >>> size("2G"), size("512 MB")
+    (2147483648, 536870912)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
+    if not match:
+        raise UsageError(f"{text!r} is not a size; write e.g. 512M or 2G")
+    return int(float(match[1]) * SIZES[match[2]])

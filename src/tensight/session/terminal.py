@@ -1,0 +1,108 @@
+"""What the user reads while the training runs: one live line, and a block when something goes wrong.
+
+Everything goes to standard error; standard output belongs to the script.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+from tensight.capture.coverage import coverage_line, step_check_line
+from tensight.records import Coverage, Finding, Hit, Network, StepRecord, TensorInfo
+from tensight.runs.blocks import finding_block, hit_line, plain
+
+EVERY = 0.1  # seconds between two status lines
+MOST_HITS = 20  # lines for hits; the rest is counted
+
+
+class Terminal:
+    """Speaks to the user. With `quiet` only findings and troubles are said."""
+
+    def __init__(self, stream: TextIO | None = None, *, quiet: bool = False) -> None:
+        self._stream = stream or sys.stderr
+        self._live = self._stream.isatty()
+        self._quiet = quiet
+        self._next = 0.0
+        self._since = (time.perf_counter(), 0)
+        self._shown = 0
+        self._hits = 0
+        self._speed = 0.0
+        self._said: set[str] = set()
+        self.memory = 0  # bytes held for rewind, shown in the status line
+        self.waiting = False  # a bad step is being looked at again: its finding is said when that has ended
+
+    def line(self, text: str) -> None:
+        """A line of its own."""
+        self._clear()
+        print(f"tensight: {text}", file=self._stream, flush=True)
+
+    def block(self, text: str) -> None:
+        self._clear()
+        print(f"\n{text}\n", file=self._stream, flush=True)
+
+    def covered(self, coverage: Coverage) -> None:
+        if not self._quiet:
+            self.line(coverage_line(coverage))
+
+    def first_step(self, record: StepRecord, tensors: dict[int, TensorInfo], networks: list[Network]) -> None:
+        if not self._quiet and record.training and record.losses:
+            self.line(step_check_line(record.loss, record.observations, tensors, networks))
+
+    def step(self, record: StepRecord, cost: float | None) -> None:
+        if not self._live or self._quiet:
+            return
+        now = time.perf_counter()
+        if now < self._next:
+            return
+        self._next = now + EVERY
+        then, step = self._since
+        if now - then > 0.5:
+            self._speed = (record.step - step) / (now - then)
+            self._since = (now, record.step)
+        pieces = [f"step {record.step}"]
+        if record.loss is not None:
+            pieces.append(f"loss {record.loss:.5g}")
+        norm = record.scalars.get("gradient_norm")
+        if norm is not None:
+            pieces.append(f"gradient norm {norm:.3g}")
+        if self._speed:
+            pieces.append(f"{self._speed:.1f} steps/s")
+        if cost is not None:
+            pieces.append(f"watching {100 * (cost - 1):.1f} %")
+        if self.memory:
+            pieces.append(f"rewind {self.memory / 2**20:.0f} MB")
+        text = "  ".join(pieces)
+        self._stream.write("\r" + text + " " * max(0, self._shown - len(text)))
+        self._stream.flush()
+        self._shown = len(text)
+
+    def finding(self, finding: Finding) -> None:
+        """Said at once, or when the second look at its step has ended."""
+        if self.waiting and not finding.replay:
+            self.line(f"step {finding.since_step}: {plain(finding.title)}; looking again")
+            return
+        self.say(finding)
+
+    def say(self, finding: Finding) -> None:
+        if finding.key not in self._said and not finding.muted:
+            self._said.add(finding.key)
+            self.block(finding_block(finding))
+
+    def hit(self, hit: Hit) -> None:
+        self._hits += 1
+        if self._hits <= MOST_HITS:
+            self._clear()
+            print(hit_line(hit), file=self._stream, flush=True)
+        elif self._hits == MOST_HITS + 1:
+            self.line("more hits are recorded and no longer printed")
+
+    def failed(self, where: str, error: BaseException, *, again: bool) -> None:
+        said = plain(f"{type(error).__name__}: {error}", 200)
+        self.line(f"an error inside Tensight ({where}) was held back; the training goes on. {said}")
+
+    def _clear(self) -> None:
+        if self._shown:
+            self._stream.write("\r" + " " * self._shown + "\r")
+            self._shown = 0

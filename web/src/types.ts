@@ -1,0 +1,474 @@
+// Generated from the Python records by scripts/generate_types.py. Do not edit.
+
+/** A float: JSON has no NaN and no infinities, so they come as words. */
+export type Num = number | "nan" | "inf" | "-inf";
+/** An integer: beyond 2**53 it comes as a string of digits. */
+export type Int = number | string;
+
+/** A tensor against an earlier copy of itself, over the elements that are finite in both. */
+export interface Change {
+  count: number;
+  abs_mean: Num;
+  abs_max: Num;
+  before_abs_mean: Num;
+  moved: number;
+  equal: number;
+  rtol?: Num;
+  atol?: Num;
+}
+
+/** What the page needs to ask for a condition and to explain it. */
+export interface ConditionForm {
+  code: string;
+  name: string;
+  title: string;
+  applies_to: string[];
+  settings: SettingForm[];
+  finds: string;
+  matters: string;
+  causes: string[];
+  advice: string[];
+}
+
+/** Run until something pauses it again. */
+export interface Continue {
+  do: "continue";
+}
+
+/** What a connected training does now. */
+export interface Control {
+  state: "ended" | "lost" | "paused" | "pausing" | "running" | "stopping" | "waiting";
+  step: number;
+  node: string | null;
+  phase: string;
+  reason: string;
+  client: string;
+  device: string;
+  silent: Num;
+  ranks: number[];
+}
+
+/** What was found and how much of it is watched. */
+export interface Coverage {
+  models?: string[];
+  optimizers?: string[];
+  losses?: string[];
+  loaders?: string[];
+  scalers?: string[];
+  schedulers?: string[];
+  tensors?: number;
+  watched?: number;
+  gaps?: Gap[];
+}
+
+/** One measured fact. */
+export interface Evidence {
+  what: string;
+  value: Num | Int | string | boolean | null;
+  step: number | null;
+}
+
+/** A cause: what, where, since when, why, and what to do. `then` lists what it spoilt afterwards. */
+export interface Finding {
+  fault: string;
+  category: string;
+  title: string;
+  confidence: Num;
+  since_step: number;
+  where: Where;
+  why: string;
+  evidence?: Evidence[];
+  fix?: string[];
+  then?: string[];
+  since?: string;
+  confirm?: string[];
+  rank?: number;
+  replay?: string;
+  muted?: boolean;
+}
+
+/** Something that is not watched. */
+export interface Gap {
+  what: string;
+  reason: string;
+  remedy?: string;
+}
+
+/** A watchpoint's condition that held, or could not be judged (`error`, then it is no hit but is listed). */
+export interface Hit {
+  step: number;
+  watchpoint: number;
+  name: string;
+  condition: string;
+  kind: "activation" | "buffer" | "frozen" | "gradient" | "input" | "input_gradient" | "loss" | "module_input" | "operator" | "operator_gradient" | "output" | "output_gradient" | "prediction" | "target" | "weight";
+  node: string;
+  slot: string;
+  tensor: number;
+  order?: number;
+  rank?: number;
+  network?: string;
+  actual?: Record<string, Num>;
+  threshold?: Record<string, Num>;
+  error?: "dtype" | "failed" | "inf" | "nan" | "no_prev" | "no_value" | "out_of_memory" | "shape" | null;
+  note?: string;
+  op?: string;
+  source?: Source | null;
+  recommended?: boolean;
+}
+
+/** Some of the hits, in order of execution, and how many there are of each sort under the other filters. */
+export interface HitPage {
+  total: number;
+  offset: number;
+  hits: Hit[];
+  conditions: Record<string, number>;
+  kinds: Record<string, number>;
+  watchpoints: Record<string, number>;
+  recheck: boolean;
+  note: string;
+}
+
+/** Something has changed: what to ask for is up to the page. */
+export interface LiveNews {
+  run: string;
+  sequence: number;
+  structure: number;
+  about: number;
+  control: Control | null;
+}
+
+/** What a selector selects. */
+export interface Matching {
+  count: number;
+  names: string[];
+}
+
+/** A module by its path; wrappers of DDP, FSDP and compile are stripped. */
+export interface Module {
+  path: string;
+  type: string;
+  activation?: boolean;
+  source?: Source | null;
+  settings?: Record<string, boolean | Int | Num | string | null>;
+}
+
+/** A model in brief. */
+export interface NetworkRow {
+  name: string;
+  type: string;
+  modules: number;
+  parameters: number;
+  trainable: number;
+}
+
+/** Run until the next module has returned, or its gradient has come. */
+export interface NextNode {
+  do: "next_node";
+}
+
+/** A module: what went in, what came out, what it holds. */
+export interface NodeDetails {
+  network: string;
+  path: string;
+  step: number;
+  module: Module | null;
+  parameters: Parameter[];
+  tensors: TensorRow[];
+}
+
+/** A module in the tree. */
+export interface NodeRow {
+  network: string;
+  path: string;
+  type: string;
+  kinds: ("activation" | "buffer" | "frozen" | "gradient" | "input" | "input_gradient" | "loss" | "module_input" | "operator" | "operator_gradient" | "output" | "output_gradient" | "prediction" | "target" | "weight")[];
+  parameters: number;
+  hits: number;
+  errors: number;
+}
+
+/** Statistics of one tensor at one moment. `order` counts inside the step, in order of execution. */
+export interface Observation {
+  tensor: number;
+  order: number;
+  stats: Stats;
+  phase?: "backward" | "evaluation" | "forward" | "update";
+  micro?: number;
+  shape?: number[] | null;
+  error?: string | null;
+}
+
+/** A parameter or buffer. `role` is 'weight', 'bias', 'norm_scale', 'norm_shift', 'embedding' or 'buffer'. */
+export interface Parameter {
+  name: string;
+  shape: number[];
+  dtype: string;
+  trainable?: boolean;
+  buffer?: boolean;
+  role?: string;
+  module?: string;
+  tied_to?: string;
+  optimizer?: string;
+  registered?: boolean;
+}
+
+/** An optimizer, loader, loss, scaler or scheduler that was found. Sent again when it has changed. */
+export interface Part {
+  kind: string;
+  name: string;
+  type: string;
+  settings?: Record<string, boolean | Int | Num | string | null>;
+  source?: Source | null;
+  parameters?: string[];
+  unknown_parameters?: number;
+}
+
+/** Pause when the step that runs now has ended, or not before step `after` has ended. */
+export interface Pause {
+  do: "pause";
+  after: number;
+}
+
+/** Every answer that is none. */
+export interface Refusal {
+  error: string;
+}
+
+/** A bad step that was run again under full observation. */
+export interface Replay {
+  step: number;
+  status: "close" | "exact" | "not possible" | "not reproduced";
+  strategy?: string;
+  reason?: string;
+  seconds?: Num;
+  memory?: number;
+  operator?: string;
+  module?: string;
+  phase?: string;
+  source?: Source | null;
+  inputs?: string[];
+  facts?: Record<string, Num | Int | string | null>;
+  then?: string[];
+  tensors?: string;
+}
+
+/** How a run ended. A run without it is running, or was killed. */
+export interface RunEnd {
+  ended: "failed" | "finished" | "killed" | "running" | "stopped";
+  time: Num;
+  script_exit?: number | null;
+  steps?: number;
+  watch_cost?: Num | null;
+  lost?: string[];
+  budget_note?: string;
+}
+
+/** What was started. Written once per rank when capture begins. */
+export interface RunInfo {
+  id: string;
+  command: string[];
+  started: Num;
+  framework?: string;
+  framework_version?: string;
+  python?: string;
+  platform?: string;
+  tensight?: string;
+  rank?: number;
+  ranks?: number;
+  pid?: number;
+  cwd?: string;
+  level?: string;
+  budget?: Num;
+}
+
+/** A run in the list. */
+export interface RunRow {
+  id: string;
+  path: string;
+  started: Num;
+  framework: string;
+  command: string[];
+  ranks: number;
+  steps: number;
+  loss: Num | null;
+  ended: "failed" | "finished" | "killed" | "running" | "stopped";
+  state: "ended" | "lost" | "paused" | "pausing" | "running" | "stopping" | "waiting" | null;
+  findings: number;
+  hits: number;
+  error: string;
+}
+
+/** Run until this module has returned, but not beyond the end of the next full step. */
+export interface RunToNode {
+  do: "run_to_node";
+  node: string;
+}
+
+/** One statistic of one tensor over steps. */
+export interface Series {
+  tensor: number;
+  statistic: string;
+  step: number[];
+  value: (Num | Int | null)[];
+}
+
+export interface SettingForm {
+  name: string;
+  help: string;
+  range: string;
+  default: Num | null;
+}
+
+/** A finding with the key that mutes it. */
+export interface ShownFinding {
+  key: string;
+  finding: Finding;
+}
+
+/** A line of the user's own code: file as shown to the user, line counted from 1, the text of the line. */
+export interface Source {
+  file: string;
+  line: number;
+  code?: string;
+  function?: string;
+}
+
+/** Statistics of one tensor; `min` to `l2` are over its finite values, and 0 or None where there are none. */
+export interface Stats {
+  count: number;
+  nan?: number;
+  pos_inf?: number;
+  neg_inf?: number;
+  zero?: number;
+  negative?: number;
+  positive?: number;
+  min?: Num | Int | null;
+  max?: Num | Int | null;
+  mean?: Num | null;
+  abs_mean?: Num | null;
+  std?: Num | null;
+  l2?: Num | null;
+  within?: Within[];
+  change?: Change | null;
+}
+
+/** Run `count` more steps, then pause; a hit or finding pauses earlier. */
+export interface Step {
+  do: "step";
+  count: number;
+}
+
+/** Steps of one rank, as columns; `scalars` hold None where a step has no such number. */
+export interface StepColumns {
+  rank: number;
+  step: number[];
+  time: Num[];
+  seconds: Num[];
+  loss: (Num | null)[];
+  hits: number[];
+  depth: number[];
+  scalars: Record<string, (Num | null)[]>;
+}
+
+/** Steps after a sequence number. */
+export interface StepNews {
+  sequence: number;
+  ranks: StepColumns[];
+}
+
+/** Everything about a run but its steps, hits and nodes. */
+export interface Summary {
+  row: RunRow;
+  info: RunInfo;
+  end: RunEnd | null;
+  control: Control | null;
+  findings: ShownFinding[];
+  watchpoints: Watchpoint[];
+  networks: NetworkRow[];
+  parts: Part[];
+  coverage: Coverage | null;
+  replays: Replay[];
+  crash: string;
+  devices: string[];
+  sequence: number;
+  structure: number;
+  lost: string[];
+}
+
+/** Which tensor is meant: said once, and referred to by `id` in every observation. */
+export interface TensorInfo {
+  id: number;
+  kind: "activation" | "buffer" | "frozen" | "gradient" | "input" | "input_gradient" | "loss" | "module_input" | "operator" | "operator_gradient" | "output" | "output_gradient" | "prediction" | "target" | "weight";
+  node: string;
+  slot: string;
+  network?: string;
+  call?: number;
+  shape?: number[];
+  dtype?: string;
+  device?: string;
+  type?: string;
+  op?: string;
+  phase?: "backward" | "evaluation" | "forward" | "update";
+  source?: Source | null;
+  forward?: number | null;
+}
+
+/** A tensor with what was seen of it at a step. */
+export interface TensorRow {
+  info: TensorInfo;
+  name: string;
+  seen: Observation | null;
+  step: number;
+  hits: string[];
+  kept: boolean;
+}
+
+/** End the script cleanly when the step that runs now has ended. */
+export interface Terminate {
+  do: "terminate";
+}
+
+/** A condition with its parameters, on the tensors a selector names. */
+export interface Watchpoint {
+  id: number;
+  condition: string;
+  parameters?: Record<string, Num>;
+  on?: string;
+  name?: string;
+  recommended?: boolean;
+  enabled?: boolean;
+  after?: number;
+  every?: number;
+  at_most?: number;
+  in_a_row?: number;
+  action?: "" | "dump" | "log" | "pause" | "pdb";
+  expression?: string;
+}
+
+/** The server itself: how it was started, and what to paste to bring a training here. */
+export interface Welcome {
+  version: string;
+  mode: "run" | "serve" | "view";
+  place: string;
+  run: string;
+}
+
+/** The place of a cause. `module` is '' for the root and None when no module is meant. */
+export interface Where {
+  module: string | null;
+  op: string | null;
+  parameter: string | null;
+  file: string | null;
+  line: number | null;
+  code: string | null;
+  network: string | null;
+}
+
+/** How many finite values lie inside [start, end], both ends included. */
+export interface Within {
+  start: Num;
+  end: Num;
+  count: number;
+}
+
+export type Driving = Continue | Pause | Step | NextNode | RunToNode | Terminate;
