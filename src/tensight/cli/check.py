@@ -13,7 +13,9 @@ from tensight.watchpoints import recommended, spec
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--watch", "specs", multiple=True, metavar="SPEC", help="E.g. 'TL(max_gt=100) on gradient:*'. May be repeated.")
+@click.option(
+    "--watch", "specs", multiple=True, metavar="SPEC", help="E.g. 'TL(max_gt=100) on gradient:*'. May be repeated."
+)
 @click.option("--watch-file", type=click.Path(path_type=Path), help="A TOML file of watchpoints.")
 @click.option("--json", "as_json", is_flag=True, help="Print the hits as one JSON object.")
 @click.option("--most", default=50, show_default=True, help="How many hits are printed.")

@@ -71,7 +71,9 @@ def look() -> list[Finding]:
     """Everything doctor looks at, in order."""
     free = shutil.disk_usage(".").free / 2**30
     return [
-        Finding("tensight", "ok", f"{tensight.__version__} on Python {platform.python_version()}, {platform.machine()}"),
+        Finding(
+            "tensight", "ok", f"{tensight.__version__} on Python {platform.python_version()}, {platform.machine()}"
+        ),
         _package("torch", "PyTorch trainings", "torch"),
         _package("mindspore", "MindSpore trainings", "mindspore"),
         _numpy(),

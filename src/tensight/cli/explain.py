@@ -16,7 +16,9 @@ from tensight.runs.muting import load_baseline, write_baseline
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON object.")
 @click.option("--baseline", type=click.Path(path_type=Path), help="A file of known findings to leave out.")
-@click.option("--write-baseline", "target", type=click.Path(path_type=Path), help="Write the findings of this run as known.")
+@click.option(
+    "--write-baseline", "target", type=click.Path(path_type=Path), help="Write the findings of this run as known."
+)
 def explain(run: Path, as_json: bool, baseline: Path | None, target: Path | None) -> None:
     """Print the findings of a run again.
 

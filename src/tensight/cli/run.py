@@ -20,12 +20,24 @@ REACTIONS = click.Choice(["pause", "stop", "continue"])
 
 @click.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
-@click.option("--on-finding", type=REACTIONS, default=None, help="What a finding does. Default: pause while a page is connected.")
-@click.option("--on-hit", type=REACTIONS, default=None, help="What a hit of your own watchpoints does. Default as above.")
-@click.option("--watch", "specs", multiple=True, metavar="SPEC", help="E.g. 'TL(max_gt=100) on gradient:encoder.*'. May be repeated.")
+@click.option(
+    "--on-finding", type=REACTIONS, default=None, help="What a finding does. Default: pause while a page is connected."
+)
+@click.option(
+    "--on-hit", type=REACTIONS, default=None, help="What a hit of your own watchpoints does. Default as above."
+)
+@click.option(
+    "--watch",
+    "specs",
+    multiple=True,
+    metavar="SPEC",
+    help="E.g. 'TL(max_gt=100) on gradient:encoder.*'. May be repeated.",
+)
 @click.option("--watch-file", type=click.Path(path_type=Path), help="A TOML file of watchpoints.")
 @click.option("--no-recommended", is_flag=True, help="Leave out the recommended watchpoints.")
-@click.option("--level", type=click.Choice(["watch", "module", "op"]), default="watch", help="How deep every step is captured.")
+@click.option(
+    "--level", type=click.Choice(["watch", "module", "op"]), default="watch", help="How deep every step is captured."
+)
 @click.option("--steps", "deep", metavar="A-B,C", help="Steps to capture at full depth with tensors kept.")
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Default: runs/<script>-<n>.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write the report at the end, also after a crash.")
@@ -33,7 +45,13 @@ REACTIONS = click.Choice(["pause", "stop", "continue"])
 @click.option("--host", default="127.0.0.1", help="Where the page listens.")
 @click.option("--port", type=click.IntRange(0, 65535), default=None, help="Default: a free port from 8765 on.")
 @click.option("--rewind/--no-rewind", default=True, help="Look again at a bad step. Default: on.")
-@click.option("--budget", type=click.FloatRange(0, 100), default=5.0, metavar="PERCENT", help="What watching may cost. Default: 5.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(0, 100),
+    default=5.0,
+    metavar="PERCENT",
+    help="What watching may cost. Default: 5.",
+)
 @click.option("--memory-limit", metavar="SIZE", help="What Tensight may hold in memory for rewind, e.g. 2G.")
 @click.option("--server", metavar="HOST:PORT", default="", help="Connect to a running `tensight serve`.")
 @click.option("--fail-on", type=click.Choice(["finding", "hit"]), help="Exit with 3 when there was one.")

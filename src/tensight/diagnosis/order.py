@@ -151,7 +151,10 @@ class CallOrder:
         self.clip_source = event.source or self.clip_source
         if not self.scaling:
             return
-        for calls in self._meant(event.part):
+        meant = self._meant(event.part)
+        if len(meant) > 1 and any(calls.unscaled for calls in meant):
+            return  # one of them was unscaled: its gradients are the ones clipped
+        for calls in meant:
             if not calls.unscaled:
                 calls.clipped_scaled += 1
                 if calls.first_clipped_scaled < 0:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -35,8 +35,11 @@ class Look(Protocol):
         """A step went by; `step` is the next one."""
         ...
 
-    def seen(self, step: int) -> Seen | None:
-        """Where the first bad value came from, when one is there. Status and strategy are for the caller to fill."""
+    def seen(self, step: int, *, final: bool) -> Seen | None:
+        """Where bad values came from, when they reached the loss or weights; when `final`, also gradients.
+
+        Status and strategy are for the caller to fill.
+        """
         ...
 
     def stop(self) -> None: ...
@@ -47,6 +50,10 @@ class Rewinds(Protocol):
 
     def hindrance(self) -> str:
         """Why a copy of this process could not run on by itself, in one sentence; '' when it could."""
+        ...
+
+    def never(self) -> str:
+        """Why no copy could run at all, not even one that is handed kept batches; '' when it could."""
         ...
 
     def enter_copy(self) -> None:
@@ -69,8 +76,8 @@ class Rewinds(Protocol):
         """Put the kept state back; False when there is none."""
         ...
 
-    def serve_batches(self, on_next: Callable[[], bool]) -> None:
-        """Call `on_next` inside each request for a batch; while it answers True, kept batches are handed out again."""
+    def serve_batches(self, on_next: Callable[[bool], None]) -> None:
+        """Call `on_next(has workers)` inside each request for a batch; after `restore`, kept ones are handed out."""
         ...
 
     def drop(self) -> None:
@@ -88,4 +95,4 @@ def load(name: str) -> Rewinds | None:
     return made
 
 
-__all__ = ["REWINDS", "Look", "Mapping", "Report", "Rewinds", "Seen", "load"]
+__all__ = ["REWINDS", "Look", "Report", "Rewinds", "Seen", "load"]

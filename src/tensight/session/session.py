@@ -67,9 +67,7 @@ class Session:
                 adapter.add(model, optimizer)
                 return
         known = ", ".join(registry.ADAPTERS)
-        raise UsageError(
-            f"tensight.watch: {type(model).__name__} is no model of {known}; give an nn.Module or a Cell"
-        )
+        raise UsageError(f"tensight.watch: {type(model).__name__} is no model of {known}; give an nn.Module or a Cell")
 
     def finish(self, ended: Ended, *, script_exit: int | None, crash: Mapping[str, object] | None = None) -> RunEnd:
         """The training is over: last conclusions, last words, everything closed."""
@@ -176,4 +174,3 @@ def ended_word(exit_code: int, *, interrupted: bool, stopped: bool, crashed: boo
 def is_off() -> bool:
     """Whether the user has switched everything off by `TENSIGHT=off`."""
     return os.environ.get("TENSIGHT", "").lower() in ("off", "0", "no", "false")
-

@@ -14,7 +14,7 @@ from tensight.records import Coverage, Finding, Network, Part, Replay, RunEnd, R
 from tensight.store import layout, process, tensors
 from tensight.store.codec import decode
 from tensight.store.frame import Frame, FrameKind
-from tensight.store.segment import Segment
+from tensight.store.segment import IndexEntry, Segment, identity
 from tensight.store.state import State
 from tensight.store.steps import Steps
 
@@ -128,8 +128,9 @@ class Reader:
     @property
     def alive(self) -> bool:
         """Whether the process that writes this part still runs, as far as can be known from here."""
-        newest = max((segment.identity[1] for segment in self._segments.values()), default=0)
-        return process.alive(self.info.pid, self._known.host, self._known.process_started, newest / 1e9)
+        newest = self._segments[max(self._segments)].path
+        last_write = identity(newest)[1] / 1e9
+        return process.alive(self.info.pid, self._known.host, self._known.process_started, last_write)
 
     @property
     def damage(self) -> Sequence[DamagedError]:
@@ -158,11 +159,7 @@ class Reader:
         """Begin with the last segment that has a good header: it repeats all that the earlier ones said."""
         for number in reversed(numbers):
             segment = Segment(layout.segment(self.part, number), number)
-            try:
-                self._walk(segment)
-            except DamagedError as error:
-                segment.damage.append(error)
-                segment.closed = True
+            self._walk(segment)
             self._segments[number] = segment
             if self._state is not None:
                 break
@@ -182,14 +179,12 @@ class Reader:
             self.steps._add(segment, segment.entries)
         elif not segment.closed:
             self.steps._add(segment, self._walk(segment))
-        if segment.closed and not last:
-            return
 
     def _note(self, segment: Segment) -> None:
         for entry in segment.entries:
             self.sequence = max(self.sequence, entry.sequence)
 
-    def _walk(self, segment: Segment) -> list[Any]:
+    def _walk(self, segment: Segment) -> list[IndexEntry]:
         new = segment.walk(lambda frame: self._apply(segment, frame))
         for entry in new:
             self.sequence = max(self.sequence, entry.sequence)

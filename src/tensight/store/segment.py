@@ -54,7 +54,8 @@ class Segment:
                 size = os.fstat(file.fileno()).st_size
                 if size < PREAMBLE.size + _FOOTER_SIZE:
                     return False
-                self._check_preamble(file.read(PREAMBLE.size))
+                if not self._begins_well(file.read(PREAMBLE.size)):
+                    return False
                 file.seek(size - _FOOTER_SIZE)
                 footer = unpack(memoryview(file.read(_FOOTER_SIZE)), 0)
                 if footer is None or footer.kind != FrameKind.FOOTER:
@@ -81,7 +82,10 @@ class Segment:
         if self._offset == 0:
             if len(data) < PREAMBLE.size:
                 return []
-            self._check_preamble(data)
+            if not self._begins_well(data):
+                self.closed = True
+                self.damage.append(self.damaged_at(0, "it does not begin like a segment of a run"))
+                return []
             data = data[PREAMBLE.size :]
             self._offset = PREAMBLE.size
         new: list[IndexEntry] = []
@@ -110,7 +114,7 @@ class Segment:
         """The payload of a step's frame; None when the file was rewritten or dropped since it was indexed."""
         try:
             with self.path.open("rb") as file:
-                if self.closed and _identity(os.fstat(file.fileno())) != self.identity:
+                if self._differs(_identity(os.fstat(file.fileno()))):
                     return None
                 file.seek(entry.offset)
                 data = file.read(entry.size)
@@ -123,10 +127,10 @@ class Segment:
 
     def rewritten(self) -> bool:
         """Whether another file stands in its place now. A file that only grew is the same."""
-        now = identity(self.path)
-        if not self.closed:
-            return now[0] != self.identity[0]
-        return now != self.identity
+        return self._differs(identity(self.path))
+
+    def _differs(self, now: tuple[int, int, int]) -> bool:
+        return now != self.identity if self.closed else now[0] != self.identity[0]
 
     def settle(self) -> None:
         """Remember the file as it is now that it grows no more."""
@@ -135,15 +139,14 @@ class Segment:
     def damaged_at(self, offset: int, what: str) -> DamagedError:
         return DamagedError(f"{self.path} is damaged at byte {offset}: {what}; what stands before it can be read")
 
-    def _check_preamble(self, data: bytes) -> None:
+    def _begins_well(self, data: bytes) -> bool:
         magic, version, _ = PREAMBLE.unpack_from(data)
-        if magic != FILE_MAGIC:
-            raise self.damaged_at(0, "it does not begin like a segment of a run")
-        if version > FORMAT_VERSION:
+        if magic == FILE_MAGIC and version > FORMAT_VERSION:
             raise FormatError(
                 f"{self.path.parent.parent} has run format {version}, newer than the {FORMAT_VERSION} that this "
                 "Tensight reads: update tensight to open it"
             )
+        return bool(magic == FILE_MAGIC)
 
 
 def identity(path: Path) -> tuple[int, int, int]:

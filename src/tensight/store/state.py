@@ -66,7 +66,8 @@ class State(msgspec.Struct):
         self.changed["findings"] = sequence
 
     def put_replay(self, replay: Replay, sequence: int) -> None:
-        self.replays.append(replay)
+        if replay not in self.replays:  # it stands in a segment's header too when that was begun for it
+            self.replays.append(replay)
         self.changed["replays"] = sequence
 
     def put_coverage(self, coverage: Coverage, sequence: int) -> None:

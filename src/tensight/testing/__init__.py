@@ -1,1 +1,1 @@
-"""Conformance suites and fakes, shipped so that strangers can hold their own parts to our contracts."""
+"""What tests are made of, shipped so that others can test their own parts: suites, fakes, sampling."""

@@ -159,8 +159,8 @@ class Condition(ABC):
     def judge(self, now: Stats, history: History, info: TensorInfo) -> Verdict:
         """Judge one tensor at one moment."""
 
-    def gate(self) -> Callable[[Stats], object] | None:
-        """A quick test, falsy only where `judge` surely finds nothing; None: judge every time.
+    def gate(self, info: TensorInfo) -> Callable[[Stats], object] | None:
+        """A quick test for one tensor, falsy only where `judge` surely finds nothing; None: judge every time.
 
         The checker asks it first, so that a healthy step costs next to nothing.
         """

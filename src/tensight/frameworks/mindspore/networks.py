@@ -50,7 +50,7 @@ class Cell_:
 class Weight:
     """A parameter or buffer of a network, or one that only an optimizer holds."""
 
-    __slots__ = ("_gradient", "_value", "before", "kind", "network", "node", "ref", "slot", "type")
+    __slots__ = ("_gradient", "_value", "before", "holder", "kind", "network", "node", "ref", "slot", "type")
 
     def __init__(self, value: Tensor, network: str, node: str, slot: str, kind: Kind, of: str) -> None:
         self.ref = weakref.ref(value)
@@ -60,6 +60,7 @@ class Weight:
         self.kind: Kind = kind
         self.type = of
         self.before: Any = None
+        self.holder = ""  # the optimizer that holds it
         self._value: Slot | None = None
         self._gradient: Slot | None = None
 
@@ -104,7 +105,6 @@ class Networks:
         self._cells: dict[int, Cell_] = {}
         self._weights: dict[int, Weight] = {}
         self.all: list[Known] = []
-        self.holders: dict[int, str] = {}  # id of a parameter → optimizer
 
     def cell(self, cell: nn.Cell) -> Cell_ | None:
         known = self._cells.get(id(cell))
@@ -151,6 +151,7 @@ class Networks:
             for slot, value, kind in own_tensors(cell):
                 name = f"{path}.{slot}" if path else slot
                 tied = first.setdefault(id(value), name)
+                weight = self._own(value, network.name, path, slot, kind, known.type) if tied == name else None
                 records.append(
                     ParameterRecord(
                         name,
@@ -161,11 +162,11 @@ class Networks:
                         role=role_of(cell, slot, kind),
                         module=path,
                         tied_to="" if tied == name else tied,
-                        optimizer=self.holders.get(id(value), ""),
+                        optimizer="" if weight is None else weight.holder,
                     )
                 )
-                if tied == name:
-                    network.weights.append(self._own(value, network.name, path, slot, kind, known.type))
+                if weight is not None:
+                    network.weights.append(weight)
         self._watching.sink.network(
             Network(network.name, type(root).__name__, tuple(modules), tuple(records), compiled=network.compiled)
         )

@@ -22,6 +22,8 @@ class Unjudged(Exception):
 
 def view(tensor: Any) -> Array:
     """The tensor's own memory as NumPy where it has any; only strided views are copied."""
+    if isinstance(tensor, np.ndarray):
+        return tensor
     if not isinstance(tensor, Tensor):
         raise Unjudged("no_value")
     try:
@@ -83,7 +85,7 @@ def tensors(value: Any, slot: str, depth: int = 0) -> Iterator[tuple[str, Tensor
             yield from tensors(getattr(value, field.name, None), f"{slot}.{field.name}", depth + 1)
 
 
-def dtype_name(tensor: Tensor) -> str:
+def dtype_name(tensor: Tensor | Array) -> str:
     """'float32', as every framework says it."""
     return str(tensor.dtype).lower()
 

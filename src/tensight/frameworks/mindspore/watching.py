@@ -48,7 +48,7 @@ class Watching:
     def some(self) -> bool:
         return self.sink.depth >= Depth.GRADIENTS
 
-    def declare(self, kind: Kind, node: str, slot: str, tensor: Tensor, **more: Any) -> Slot:
+    def declare(self, kind: Kind, node: str, slot: str, tensor: Tensor | Array, **more: Any) -> Slot:
         """Say which tensor is meant, before its first observation."""
         source = user_line() if kind not in ("weight", "frozen", "buffer", "gradient") else None
         info = TensorInfo(

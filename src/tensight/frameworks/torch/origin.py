@@ -181,15 +181,20 @@ class FirstBad:
 
     # when the step is over
 
-    def found(self) -> Origin | None:
-        """The origin of what reached losses, gradients and weights; without such, of any NaN that was made."""
+    def found(self, *, final: bool = True) -> Origin | None:
+        """The origin of what reached losses and weights; when `final` also of bad gradients, and of any NaN made.
+
+        Bad gradients alone are no trouble in the steps before: a loss scaler leaves such an update out.
+        """
         reached: set[Origin] = set()
-        for _name, tensor in self._sinks():
+        for tensor in self._sinks(gradients=final):
             if not facts.finite(tensor):
                 reached |= self._bad.get(_key(tensor), (None, frozenset()))[1]
         hard = [origin for origin in reached if origin.hard] or list(reached)
-        if not hard:
-            hard = [origin for origin in self.origins if origin.kind == "made" and origin.nan and not origin.call.ours]
+        if not hard and final:
+            hard = [
+                origin for origin in self.origins if origin.kind == "made" and origin.nan and not origin.call.ours
+            ]
         return min(hard, key=lambda origin: origin.order, default=None)
 
     def spoilt(self) -> tuple[str, ...]:
@@ -216,12 +221,11 @@ class FirstBad:
         self._raw.clear()
         self.step = step
 
-    def _sinks(self) -> list[tuple[str, torch.Tensor]]:
-        found = [("loss", loss) for loss in self._scope.losses]
-        for name, parameter in self._scope.parameters().items():
-            if parameter.grad is not None:
-                found.append((name, parameter.grad))
-            found.append((name, parameter))
+    def _sinks(self, *, gradients: bool) -> list[torch.Tensor]:
+        parameters = list(self._scope.parameters().values())
+        found = [*self._scope.losses, *parameters]
+        if gradients:
+            found += [parameter.grad for parameter in parameters if parameter.grad is not None]
         return found
 
     def _name(self, tensor: torch.Tensor) -> str:

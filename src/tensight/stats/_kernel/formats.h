@@ -50,35 +50,41 @@ struct Table {
     float values[256];
 };
 
-inline Table float8_table(int exponent_bits, int mantissa_bits, int bias, Family family) {
-    Table table;
+constexpr double power_of_two(int exponent) {
+    double power = 1;
+    for (; exponent > 0; --exponent) power *= 2;
+    for (; exponent < 0; ++exponent) power /= 2;
+    return power;
+}
+
+constexpr Table float8_table(int exponent_bits, int mantissa_bits, int bias, Family family) {
+    Table table{};
     const int top = (1 << exponent_bits) - 1;
     const int mantissa_top = (1 << mantissa_bits) - 1;
     for (int code = 0; code < 256; ++code) {
-        const bool negative = code & 0x80;
         const int exponent = (code >> mantissa_bits) & top;
         const int mantissa = code & mantissa_top;
         const double fraction = double(mantissa) / (1 << mantissa_bits);
-        double value = exponent ? __builtin_ldexp(1.0 + fraction, exponent - bias) : __builtin_ldexp(fraction, 1 - bias);
+        double value = exponent ? (1 + fraction) * power_of_two(exponent - bias) : fraction * power_of_two(1 - bias);
         if (family == Family::kIeee && exponent == top) value = mantissa ? __builtin_nan("") : __builtin_inf();
         if (family == Family::kFinite && exponent == top && mantissa == mantissa_top) value = __builtin_nan("");
         if (family == Family::kUnsignedZero && code == 0x80) value = __builtin_nan("");
-        table.values[code] = float(negative ? -value : value);
+        table.values[code] = float(code & 0x80 ? -value : value);
     }
     return table;
 }
 
 // e8m0fnu is a scale: a power of two without sign, zero or mantissa.
-inline Table scale_table() {
-    Table table;
-    for (int code = 0; code < 255; ++code) table.values[code] = float(__builtin_ldexp(1.0, code - 127));
+constexpr Table scale_table() {
+    Table table{};
+    for (int code = 0; code < 255; ++code) table.values[code] = float(power_of_two(code - 127));
     table.values[255] = __builtin_nanf("");
     return table;
 }
 
 template <int Format>
 inline const float* float8_values() {
-    static const Table table = Format == kFloat8E4M3FN     ? float8_table(4, 3, 7, Family::kFinite)
+    static constexpr Table table = Format == kFloat8E4M3FN     ? float8_table(4, 3, 7, Family::kFinite)
                                : Format == kFloat8E5M2     ? float8_table(5, 2, 15, Family::kIeee)
                                : Format == kFloat8E4M3FNUZ ? float8_table(4, 3, 8, Family::kUnsignedZero)
                                : Format == kFloat8E5M2FNUZ ? float8_table(5, 2, 16, Family::kUnsignedZero)

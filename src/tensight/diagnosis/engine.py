@@ -1,0 +1,120 @@
+"""Asks the rules, keeps what they conclude, and puts causes before consequences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from tensight.diagnosis.case import Case
+from tensight.diagnosis.fold import fold
+from tensight.diagnosis.rule import Rule
+from tensight.records import Finding, Network, Part, Replay, StepRecord, TensorInfo
+
+EARLY = frozenset({1, 2, 4, 7})  # counts of steps after which every rule is asked, whatever its rhythm
+
+OnError = Callable[[str, BaseException], None]
+
+
+def _ignore(where: str, error: BaseException) -> None:
+    """The default for an engine whose caller wants no errors."""
+
+
+class Engine:
+    """The same live and on a recorded run: it knows records only.
+
+    A rule that raises is reported through `on_error` and left out from then on; what it had concluded stays.
+    """
+
+    def __init__(self, rules: Sequence[Rule] | None = None, on_error: OnError = _ignore, *, rank: int = 0) -> None:
+        if rules is None:
+            from tensight.diagnosis.rules import all_rules
+
+            rules = all_rules()
+        self.case = Case()
+        self._rules = list(rules)
+        self._on_error = on_error
+        self._rank = rank
+        self._concluded: dict[Rule, list[Finding]] = {}
+        self._since: dict[str, int] = {}  # the earliest step a finding was ever said to be true of
+        self._told: set[str] = set()
+        self._folded: list[Finding] | None = []
+
+    def network(self, network: Network) -> None:
+        self.case.network(network)
+
+    def part(self, part: Part) -> None:
+        self.case.part(part)
+
+    def tensor(self, info: TensorInfo) -> None:
+        self.case.tensor(info)
+
+    def step(self, record: StepRecord) -> list[Finding]:
+        """One more step; answers the findings that are new with it."""
+        case = self.case
+        trouble = case.add(record)
+        count = case.steps
+        changed = False
+        for rule in self._rules:
+            if (
+                (rule.every and count % rule.every == 0)
+                or (count in EARLY and rule.every)
+                or (trouble and rule.urgent)
+            ):
+                changed |= self._ask(rule, final=False)
+        return self._new() if changed else []
+
+    def replay(self, replay: Replay) -> list[Finding]:
+        """A bad step was run again; answers the findings that are new with what it showed."""
+        self.case.replay(replay)
+        changed = False
+        for rule in list(self._rules):
+            if rule.urgent:
+                changed |= self._ask(rule, final=False)
+        return self._new() if changed else []
+
+    def end(self, *, crashed: bool) -> list[Finding]:
+        """The run is over: every rule is asked a last time."""
+        self.case.crashed = crashed
+        # Twice: a rule that gives way to others must see what they say in the end.
+        for _ in range(2):
+            for rule in list(self._rules):
+                self._ask(rule, final=True)
+        return self._new()
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What stands now: most certain root cause first, consequences folded into it."""
+        if self._folded is None:
+            said = [(rule, finding) for rule, findings in self._concluded.items() for finding in findings]
+            self._folded = fold(said)
+        return self._folded
+
+    def _ask(self, rule: Rule, *, final: bool) -> bool:
+        try:
+            findings = [self._settled(finding) for finding in rule.conclude(self.case, final=final)]
+        except Exception as error:
+            self._rules = [other for other in self._rules if other is not rule]
+            self._on_error(f"rule {rule.fault}", error)
+            return False
+        if findings == self._concluded.get(rule, []):
+            return False
+        self._concluded[rule] = findings
+        self._folded = None
+        self.case.findings_of = {
+            finding.fault: finding.since_step for said in self._concluded.values() for finding in said
+        }
+        return True
+
+    def _settled(self, finding: Finding) -> Finding:
+        """With the rank, and the earliest step that was ever said."""
+        since = min(finding.since_step, self._since.get(finding.key, finding.since_step))
+        self._since[finding.key] = since
+        if since == finding.since_step and finding.rank == self._rank:
+            return finding
+        return msgspec.structs.replace(finding, since_step=since, rank=self._rank)
+
+    def _new(self) -> list[Finding]:
+        new = [finding for finding in self.findings if finding.key not in self._told]
+        self._told.update(finding.key for finding in new)
+        return new

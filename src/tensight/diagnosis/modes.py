@@ -1,0 +1,95 @@
+"""In which mode each network is when it is trained, and what stays random in evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tensight.records import Event, Source
+
+
+@dataclass(slots=True)
+class NetworkMode:
+    """Steps that trained a network, by the mode its forward pass ran in."""
+
+    trained: int = 0  # steps whose forward ran in training mode
+    in_eval: int = 0  # steps whose forward ran in evaluation mode only
+    first_trained: int = -1
+    first_in_eval: int = -1  # of the present run of such steps
+    eval_now: bool = False
+    eval_source: Source | None = None  # the line that switched, as it was when the run of steps began
+    latest_eval_source: Source | None = None
+
+
+@dataclass(slots=True)
+class ActiveDropout:
+    """Dropout that is random although the module around it is in evaluation mode."""
+
+    first_step: int
+    module: str
+    source: Source | None
+    count: int = 0
+    p: float = 0.0
+
+
+@dataclass(slots=True)
+class Modes:
+    """Follows forward, mode and dropout events."""
+
+    networks: dict[str, NetworkMode] = field(default_factory=dict)
+    dropouts: dict[tuple[str, str], ActiveDropout] = field(default_factory=dict)
+
+    def follow(self, step: int, events: tuple[Event, ...]) -> None:
+        backward = updated = False
+        forwards: dict[str, bool] | None = None
+        for event in events:
+            kind = event.kind
+            if kind == "forward":
+                values = event.values
+                if values.get("grad", True):
+                    if forwards is None:
+                        forwards = {}
+                    forwards[event.part] = forwards.get(event.part, False) or bool(values.get("training"))
+            elif kind == "backward":
+                backward = True
+            elif kind == "optimizer_step":
+                updated = True
+            elif kind == "mode":
+                if not event.values.get("node") and event.values.get("training") is False:
+                    self._of(event.part).latest_eval_source = event.source
+            elif kind == "dropout":
+                self._dropout(step, event)
+        if backward and updated and forwards:
+            for name, training in forwards.items():
+                self._count(step, self._of(name), training)
+
+    def _of(self, network: str) -> NetworkMode:
+        mode = self.networks.get(network)
+        if mode is None:
+            mode = self.networks[network] = NetworkMode()
+        return mode
+
+    def _count(self, step: int, mode: NetworkMode, training: bool) -> None:
+        if training:
+            mode.trained += 1
+            mode.eval_now = False
+            if mode.first_trained < 0:
+                mode.first_trained = step
+            return
+        mode.in_eval += 1
+        if not mode.eval_now:
+            mode.eval_now = True
+            mode.first_in_eval = step
+            mode.eval_source = mode.latest_eval_source
+
+    def _dropout(self, step: int, event: Event) -> None:
+        values = event.values
+        if values.get("module_training") is not False or not values.get("training", True):
+            return
+        module = str(values.get("module") or "")
+        p = values.get("p")
+        place = f"{event.source.file}:{event.source.line}" if event.source else module
+        seen = self.dropouts.get((event.part, place))
+        if seen is None:
+            seen = self.dropouts[event.part, place] = ActiveDropout(step, module, event.source)
+            seen.p = float(p) if isinstance(p, (int, float)) else 0.0
+        seen.count += 1

@@ -1,0 +1,86 @@
+"""Every rule Tensight has. One import and one line here add a rule."""
+
+from __future__ import annotations
+
+from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.rules.accumulation import AccumulationNotScaled, MissingZeroGrad, TooFewOptimizerSteps
+from tensight.diagnosis.rules.data import (
+    ConstantInput,
+    InputNotNormalised,
+    LabelsUnrelated,
+    NanInInput,
+    SortedByClass,
+)
+from tensight.diagnosis.rules.gradient_flow import DeadRelu, ExplodingSignal, VanishingGradient
+from tensight.diagnosis.rules.initialisation import ConstantInit, HugeInit, ZeroInit
+from tensight.diagnosis.rules.learning_rate import LrDecaysTooFast, LrIsZero, LrTooHigh, LrTooLow
+from tensight.diagnosis.rules.loss_definition import (
+    BroadcastInLoss,
+    NllOnProbabilities,
+    SigmoidBeforeBceWithLogits,
+    SoftmaxBeforeCrossEntropy,
+    SoftmaxOverBatchDim,
+    SumInsteadOfMean,
+)
+from tensight.diagnosis.rules.mode import BatchNormOfOne, DropoutInEval, EvalModeInTraining
+from tensight.diagnosis.rules.nonfinite import NonFinite
+from tensight.diagnosis.rules.precision import (
+    ClipBeforeUnscale,
+    GradientUnderflow,
+    LostUpdates,
+    ScaleKeepsFalling,
+)
+from tensight.diagnosis.rules.resource import GraphRetained
+from tensight.diagnosis.rules.weight_decay import WeightDecayTooLarge
+from tensight.diagnosis.rules.wiring import (
+    DetachBreaksGraph,
+    FrozenParameters,
+    StaleOptimizer,
+    UnregisteredParameters,
+)
+
+RULES: tuple[type[Rule], ...] = (
+    NanInInput,
+    NonFinite,
+    ZeroInit,
+    ConstantInit,
+    HugeInit,
+    InputNotNormalised,
+    ConstantInput,
+    SortedByClass,
+    LabelsUnrelated,
+    DeadRelu,
+    VanishingGradient,
+    ExplodingSignal,
+    LrTooHigh,
+    LrTooLow,
+    LrIsZero,
+    LrDecaysTooFast,
+    MissingZeroGrad,
+    AccumulationNotScaled,
+    TooFewOptimizerSteps,
+    WeightDecayTooLarge,
+    StaleOptimizer,
+    UnregisteredParameters,
+    DetachBreaksGraph,
+    FrozenParameters,
+    SoftmaxBeforeCrossEntropy,
+    SoftmaxOverBatchDim,
+    NllOnProbabilities,
+    SigmoidBeforeBceWithLogits,
+    BroadcastInLoss,
+    SumInsteadOfMean,
+    EvalModeInTraining,
+    DropoutInEval,
+    BatchNormOfOne,
+    LostUpdates,
+    GradientUnderflow,
+    ScaleKeepsFalling,
+    ClipBeforeUnscale,
+    GraphRetained,
+)
+
+
+def all_rules() -> list[Rule]:
+    """A fresh instance of every rule: they may remember what they saw."""
+    return [rule() for rule in RULES]

@@ -1,0 +1,116 @@
+"""MindSpore as the rest of Tensight sees it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import mindspore
+import numpy as np
+from mindspore import Tensor, nn
+
+from tensight.frameworks.adapter import Array, Sink
+from tensight.frameworks.mindspore.backward import Backward
+from tensight.frameworks.mindspore.batches import Batches
+from tensight.frameworks.mindspore.cannot import CANNOT
+from tensight.frameworks.mindspore.cells import Cells
+from tensight.frameworks.mindspore.graphs import Graphs
+from tensight.frameworks.mindspore.losses import Losses
+from tensight.frameworks.mindspore.networks import OPTIMIZERS, Networks
+from tensight.frameworks.mindspore.patches import Patches
+from tensight.frameworks.mindspore.scaling import Scaling
+from tensight.frameworks.mindspore.updates import Updates
+from tensight.frameworks.mindspore.values import copied, measured, view
+from tensight.frameworks.mindspore.watching import Watching
+from tensight.records import Needs, Stats
+
+
+class MindSporeAdapter:
+    """PyNative mode in full; graph mode and jit from outside. See `tensight.frameworks.adapter.Adapter`."""
+
+    name: ClassVar[str] = "mindspore"
+    cannot: ClassVar[Mapping[str, str]] = CANNOT
+
+    def __init__(self) -> None:
+        self._patches = Patches()
+        self._watching: Watching | None = None
+        self._networks: Networks | None = None
+        self._updates: Updates | None = None
+
+    def version(self) -> str:
+        return str(mindspore.__version__)
+
+    def attach(self, sink: Sink) -> None:
+        """Replace the few places of MindSpore that every training passes."""
+        api = api_module()
+        executor = type(api._pynative_executor)
+        watching = self._watching = Watching(sink)
+        networks = self._networks = Networks(watching)
+        updates = self._updates = Updates(watching, networks)
+        losses = Losses(watching)
+        graphs = Graphs(watching, networks, updates, losses)
+        backward = Backward(watching, losses, updates)
+        cells = Cells(watching, networks, updates, losses, graphs, api._pynative_executor.requires_grad)
+        replace = self._patches.replace
+        replace(nn.Cell, "__call__", cells.patch)
+        replace(executor, "end_graph", backward.patch_end_graph)
+        replace(executor, "grad", backward.patch_grad)
+        for optimizer in OPTIMIZERS:
+            replace(optimizer, "__init__", updates.patch_init, compilable=True)
+        replace(api._JitExecutor, "__call__", lambda call: graphs.patch_jit(call, cells.stack, lambda: cells.inside))
+        for compiler in (api._JitExecutor, api._CellGraphExecutor):
+            replace(compiler, "compile", graphs.patch_compile(self._patches))
+        scaling = Scaling(watching, losses, updates)
+        amp = sys.modules.get("mindspore.amp")
+        for scaler in ("DynamicLossScaler", "StaticLossScaler"):
+            kind = getattr(amp, scaler, None)
+            if kind is not None:
+                replace(kind, "scale", scaling.patch_scale, compilable=True)
+                replace(kind, "adjust", scaling.patch_adjust, compilable=True)
+        iterators = sys.modules.get("mindspore.dataset.engine.iterators")
+        if iterators is not None:
+            replace(iterators.Iterator, "__next__", Batches(watching).patch)
+
+    def detach(self) -> None:
+        """Put everything back."""
+        if self._watching is None:
+            return
+        if self._updates is not None:
+            self._watching.probe("detaching", self._updates.before_forward)
+        self._watching.busy = True  # what somebody still holds of ours does nothing from now on
+        self._patches.restore()
+        self._watching = self._networks = self._updates = None
+
+    def add(self, model: object, optimizer: object | None = None) -> None:
+        """Watch a model (and optimizer) by name."""
+        if self._watching is None or self._networks is None or self._updates is None:
+            return
+        self._watching.probe("model", self._networks.find, model)
+        if optimizer is not None:
+            self._watching.probe("optimizer", self._updates.find, optimizer)
+
+    def owns(self, value: object) -> bool:
+        return isinstance(value, (Tensor, nn.Cell))
+
+    def depth_changed(self) -> None:
+        """Nothing to do: every probe reads the depth itself, and cell hooks are never left standing."""
+
+    def statistics(self, tensor: object, needs: Needs = Needs(), before: object | None = None) -> Stats:
+        earlier = None if before is None else (before if isinstance(before, np.ndarray) else view(before))
+        return measured(view(tensor), needs, earlier)
+
+    def numpy(self, tensor: object) -> Array:
+        return copied(tensor)
+
+
+def api_module() -> Any:
+    """The module with MindSpore's executors; it has moved between versions."""
+    for name in ("mindspore.graph.api", "mindspore.common.api"):
+        module = sys.modules.get(name)
+        if module is not None and hasattr(module, "_pynative_executor"):
+            return module
+    raise RuntimeError(f"MindSpore {mindspore.__version__} has no executor that Tensight knows")
+
+
+

@@ -1,0 +1,51 @@
+"""Gradients: where MindSpore's PyNative executor ends a forward and runs a backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tensight.frameworks.mindspore.losses import Losses
+from tensight.frameworks.mindspore.updates import Updates
+from tensight.frameworks.mindspore.watching import Watching
+
+Call = Callable[..., Any]
+
+
+class Backward:
+    """`value_and_grad`, `grad`, `GradOperation` and `TrainOneStepCell` all pass here in PyNative mode."""
+
+    def __init__(self, watching: Watching, losses: Losses, updates: Updates) -> None:
+        self._watching = watching
+        self._losses = losses
+        self._updates = updates
+
+    def patch_end_graph(self, original: Call) -> Call:
+        """The executor's end of a forward pass, whose output is the loss."""
+
+        def end_graph(executor: Any, obj: Any, output: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(executor, obj, output, *args, **kwargs)
+            if not self._watching.busy:
+                self._watching.probe("loss", self._losses.ended, output)
+            return result
+
+        return end_graph
+
+    def patch_grad(self, original: Call) -> Call:
+        """The executor's backward pass. Gradients of inputs alone train nothing and are no micro-step."""
+
+        def grad(executor: Any, obj: Any, operation: Any, weights: Any, *args: Any) -> Any:
+            trains = bool(weights) and not self._watching.busy
+            if trains:
+                self._watching.probe("loss", self._losses.tell)
+            result = original(executor, obj, operation, weights, *args)
+            if trains:
+                self._watching.probe("backward", self._ended)
+            return result
+
+        return grad
+
+    def _ended(self) -> None:
+        self._updates.backward_ended()
+        self._watching.sink.event("backward", "", {"micro": self._updates.pending - 1})
+        self._watching.sink.backward()

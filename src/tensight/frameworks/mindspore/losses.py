@@ -1,0 +1,134 @@
+"""The loss: its value, and what is known of prediction and target."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+from mindspore import Tensor, nn
+
+from tensight.frameworks.adapter import Array
+from tensight.frameworks.mindspore.lines import user_line
+from tensight.frameworks.mindspore.values import number, view, widened
+from tensight.frameworks.mindspore.watching import Slot, Watching
+from tensight.records import Part
+from tensight.records.event import Value
+
+_FIRST = 10  # steps whose loss is always described
+
+
+class Losses:
+    """Loss cells, and the number that a gradient is taken of."""
+
+    def __init__(self, watching: Watching) -> None:
+        self._watching = watching
+        self._names: dict[int, tuple[weakref.ref[nn.Cell], str]] = {}
+        self._slots: dict[tuple[str, str], Slot] = {}
+        self._last = ""  # the loss cell that was called last
+        self.value: float | None = None
+        self.scaled: tuple[weakref.ref[Tensor], float] | None = None  # a loss and what a scaler multiplied it with
+
+    def called(self, cell: nn.Cell, args: Any, result: Any) -> None:
+        """A loss cell has returned."""
+        watching = self._watching
+        name = self._last = self._name(cell)
+        given = [arg for arg in args if isinstance(arg, Tensor)]
+        if not (watching.all or watching.sink.step < _FIRST) or not given:
+            return
+        values = describe([widened(view(tensor)) for tensor in given[:2]], cell)
+        values["function"] = type(cell).__name__
+        if isinstance(result, Tensor):
+            values["result_shape"] = shape_text(result.shape)
+        watching.sink.event("loss", name, values, user_line())
+        if watching.all:
+            for kind, tensor in zip(("prediction", "target"), given):
+                slot = self._slots.get((name, kind))
+                if slot is None:
+                    slot = self._slots[name, kind] = watching.declare(
+                        kind, name, kind, tensor, type=type(cell).__name__  # type: ignore[arg-type]
+                    )
+                watching.look(slot, tensor, "forward")
+
+    def ended(self, output: Any) -> None:
+        """What a gradient may be taken of was computed: remember it as a number, not as a tensor."""
+        first = output[0] if isinstance(output, (tuple, list)) and output else output
+        self.value = number(first) if isinstance(first, Tensor) else None
+        if self.value is not None and self.scaled is not None and self.scaled[0]() is first:
+            self.value /= self.scaled[1]
+        self.scaled = None
+
+    def tell(self) -> None:
+        """A backward pass begins: say its loss, once."""
+        value, self.value = self.value, None
+        if value is None:
+            return
+        watching = self._watching
+        watching.sink.loss(value)
+        if watching.some:
+            name = self._last or "loss"
+            array = np.asarray(value)
+            slot = self._slots.get((name, "loss"))
+            if slot is None:
+                slot = self._slots[name, "loss"] = watching.declare("loss", name, "loss", array)
+            watching.look(slot, array, "forward")
+
+    def _name(self, cell: nn.Cell) -> str:
+        known = self._names.get(id(cell))
+        if known is not None and known[0]() is cell:
+            return known[1]
+        base = type(cell).__name__
+        names = {name for _, name in self._names.values()}
+        name, count = base, 2
+        while name in names:
+            name, count = f"{base}-{count}", count + 1
+        self._names[id(cell)] = (weakref.ref(cell), name)
+        settings: dict[str, Value] = {}
+        for key in ("reduction", "sparse", "label_smoothing"):
+            value = getattr(cell, key, None)
+            if isinstance(value, (bool, int, float, str)):
+                settings[key] = value
+        self._watching.sink.part(Part("loss", name, base, settings, user_line()))
+        return name
+
+
+def describe(given: list[Array], cell: nn.Cell) -> dict[str, Value]:
+    """What is known of prediction and target, as the adapter contract names it."""
+    values: dict[str, Value] = {"reduction": str(getattr(cell, "reduction", ""))}
+    prediction = given[0]
+    values["prediction_shape"] = shape_text(prediction.shape)
+    if prediction.size:
+        values["prediction_min"] = float(prediction.min())
+        values["prediction_max"] = float(prediction.max())
+        if prediction.ndim > 1:
+            rows = prediction.sum(axis=1, dtype=np.float64)
+            values["prediction_row_sum_min"] = float(rows.min())
+            values["prediction_row_sum_max"] = float(rows.max())
+            values["classes"] = int(prediction.shape[1])
+    if len(given) > 1:
+        values |= describe_target(given[1])
+    return values
+
+
+def describe_target(target: Array) -> dict[str, Value]:
+    values: dict[str, Value] = {"target_shape": shape_text(target.shape)}
+    if not target.size:
+        return values
+    values["target_min"] = float(target.min())
+    values["target_max"] = float(target.max())
+    if target.dtype.kind in "iub":
+        distinct, counts = np.unique(target, return_counts=True)
+        share = counts / counts.sum()
+        values["target_distinct"] = int(distinct.size)
+        values["target_entropy"] = float(-(share * np.log(share)).sum())
+    else:
+        values["target_variance"] = float(target.var(dtype=np.float64))
+    return values
+
+
+def shape_text(shape: Any) -> str:
+    """
+    >>> shape_text((64, 1))
+    '64x1'
+    """
+    return "x".join(str(length) for length in shape)

@@ -1,0 +1,76 @@
+"""Loss scaling: `mindspore.amp.DynamicLossScaler` and `StaticLossScaler` in a functional loop."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from mindspore import Tensor
+
+from tensight.frameworks.mindspore.lines import user_line
+from tensight.frameworks.mindspore.losses import Losses
+from tensight.frameworks.mindspore.updates import Updates
+from tensight.frameworks.mindspore.values import number
+from tensight.frameworks.mindspore.watching import Watching
+from tensight.records import Part
+
+Call = Callable[..., Any]
+
+
+class Scaling:
+    """Stands around a scaler's methods: a loss is reported as it was before scaling, a skipped update as such."""
+
+    def __init__(self, watching: Watching, losses: Losses, updates: Updates) -> None:
+        self._watching = watching
+        self._losses = losses
+        self._updates = updates
+        self._known: dict[int, tuple[Any, str]] = {}
+
+    def patch_scale(self, original: Call) -> Call:
+        def scale(scaler: Any, inputs: Any) -> Any:
+            result = original(scaler, inputs)
+            self._watching.probe("loss scale", self._scaled, scaler, result)
+            return result
+
+        return scale
+
+    def patch_adjust(self, original: Call) -> Call:
+        def adjust(scaler: Any, grads_finite: Any) -> Any:
+            result = original(scaler, grads_finite)
+            self._watching.probe("loss scale", self._adjusted, scaler, grads_finite)
+            return result
+
+        return adjust
+
+    def _scaled(self, scaler: Any, result: Any) -> None:
+        factor = number(scaler.scale_value)
+        if isinstance(result, Tensor) and factor:
+            self._losses.scaled = (weakref.ref(result), factor)
+
+    def _adjusted(self, scaler: Any, finite: Any) -> None:
+        watching = self._watching
+        good = bool(number(finite)) if isinstance(finite, Tensor) else bool(finite)
+        scale = number(scaler.scale_value)
+        watching.sink.event("scale", self._name(scaler), {"scale": scale, "overflow": not good}, user_line())
+        if scale is not None:
+            watching.sink.scalar("scale", scale)
+        if not good and self._updates.pending:
+            for optimizer in self._updates.all[-1:]:
+                self._updates.stepped(optimizer, {"skipped": True})
+
+    def _name(self, scaler: Any) -> str:
+        known = self._known.get(id(scaler))
+        if known is not None and known[0]() is scaler:
+            return known[1]
+        base = type(scaler).__name__
+        taken = sum(1 for _, name in self._known.values() if name.split("-")[0] == base)
+        name = base if not taken else f"{base}-{taken + 1}"
+        self._known[id(scaler)] = (weakref.ref(scaler), name)
+        settings = {
+            key: value
+            for key in ("scale_factor", "scale_window")
+            if isinstance(value := getattr(scaler, key, None), (int, float))
+        }
+        self._watching.sink.part(Part("scaler", name, base, settings, user_line()))
+        return name

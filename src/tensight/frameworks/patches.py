@@ -1,0 +1,64 @@
+"""Reversible replacement of attributes of a framework's modules and classes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_ABSENT = object()
+
+
+class Patches:
+    """Attributes that were replaced, and what was there before.
+
+    >>> class Owner:
+    ...     answer = 1
+    >>> patches = Patches()
+    >>> patches.set(Owner, "answer", 2)
+    >>> Owner.answer
+    2
+    >>> patches.restore()
+    >>> Owner.answer
+    1
+    """
+
+    def __init__(self) -> None:
+        self._made: list[tuple[Any, str, Any, Any]] = []  # owner, name, what was there, ours
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        """Put `value` in place of an attribute; what only was inherited is uncovered again by `restore`."""
+        self._made.append((owner, name, vars(owner).get(name, _ABSENT), value))
+        setattr(owner, name, value)
+
+    def wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace a function by `make(function)`. Does nothing where this version has no such attribute."""
+        original = getattr(owner, name, None)
+        if original is not None:
+            self.set(owner, name, make(original))
+
+    def restore(self) -> None:
+        """Undo everything. What somebody else put over ours meanwhile stays: ours is inert below it."""
+        for owner, name, before, ours in reversed(self._made):
+            if vars(owner).get(name) is ours:
+                self._put_back(owner, name, before)
+        self._made.clear()
+
+    @contextlib.contextmanager
+    def lifted(self) -> Iterator[None]:
+        """Without the replacements for a while, for code that looks at functions instead of calling them."""
+        off = [entry for entry in reversed(self._made) if vars(entry[0]).get(entry[1]) is entry[3]]
+        for owner, name, before, _ in off:
+            self._put_back(owner, name, before)
+        try:
+            yield
+        finally:
+            for owner, name, _, ours in reversed(off):
+                setattr(owner, name, ours)
+
+    @staticmethod
+    def _put_back(owner: Any, name: str, before: Any) -> None:
+        if before is _ABSENT:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)

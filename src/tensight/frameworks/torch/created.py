@@ -1,0 +1,74 @@
+"""Which modules were created, where, and which of them hold which."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from tensight.frameworks.identity import IdentityMap
+from tensight.frameworks.patches import Patches
+from tensight.frameworks.source import source_of, user_site
+from tensight.frameworks.torch.watching import Watching
+from tensight.frameworks.torch.wrappers import wrapped
+from tensight.records import Source
+
+Site = tuple[str, int, str]
+
+
+class Created:
+    """Follows `nn.Module.__init__` and, for copies and unpickled modules, `__setstate__`."""
+
+    def __init__(self, watching: Watching, patches: Patches) -> None:
+        self._sites: IdentityMap[nn.Module, Site | None] = IdentityMap()
+        note = watching.probe("module creation", self._note)
+
+        def around_init(original):
+            def __init__(module, *args, **kwargs):
+                original(module, *args, **kwargs)
+                if watching.active:
+                    note(module)
+
+            __init__.__wrapped__ = original
+            return __init__
+
+        def around_setstate(original):
+            def __setstate__(module, state):
+                original(module, state)
+                if watching.active:
+                    note(module)
+
+            __setstate__.__wrapped__ = original
+            return __setstate__
+
+        patches.wrap(nn.Module, "__init__", around_init)
+        patches.wrap(nn.Module, "__setstate__", around_setstate)
+
+    def _note(self, module: nn.Module) -> None:
+        self._sites[module] = user_site(3)
+
+    def source(self, module: nn.Module) -> Source | None:
+        """The user's line that created a module."""
+        site = self._sites.get(module)
+        return None if site is None else source_of(*site)
+
+    def topmost(self, module: nn.Module) -> nn.Module:
+        """The largest module that holds this one, or the module itself. Wrappers count as what they wrap."""
+        parents: dict[int, list[nn.Module]] = {}
+        for candidate, _ in self._sites.items():
+            for child in getattr(candidate, "_modules", {}).values():
+                if child is not None:
+                    parents.setdefault(id(child), []).append(candidate)
+        best, most = module, -1
+        seen = {id(module)}
+        waiting = [module]
+        while waiting:
+            current = waiting.pop()
+            above = parents.get(id(current), ())
+            for parent in above:
+                if id(parent) not in seen:
+                    seen.add(id(parent))
+                    waiting.append(parent)
+            if not any(wrapped(parent) is None for parent in above) and wrapped(current) is None:
+                size = sum(1 for _ in current.modules())
+                if size > most:
+                    best, most = current, size
+        return best

@@ -1,0 +1,99 @@
+"""How a PyTorch training is kept, brought back and observed."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils.data import dataloader
+
+from tensight.frameworks.rewinds import Report
+from tensight.frameworks.torch.replay_look import TorchLook
+from tensight.frameworks.torch.snapshot import Snapshot
+
+_SEARCH_EVERY = 20.0  # seconds between two searches for optimizers and modules
+_Iterator = dataloader._BaseDataLoaderIter
+
+
+class TorchRewinds:
+    """Implements `tensight.frameworks.rewinds.Rewinds`."""
+
+    def __init__(self) -> None:
+        self._snapshot = Snapshot()
+        self._searched = -_SEARCH_EVERY
+        self._batches: deque[Any] = deque()
+        self._keeping = False
+        self._again: deque[Any] | None = None  # in a copy: batches to hand out once more
+        self._next: Any = None
+
+    def hindrance(self) -> str:
+        return self.never() or (
+            f"{len(multiprocessing.active_children())} worker processes belong to this one"
+            if multiprocessing.active_children()
+            else ""
+        )
+
+    def never(self) -> str:
+        """What forbids any copy of the process, also one that is handed kept batches."""
+        if torch.cuda.is_initialized():
+            return "an accelerator is in use, and its state cannot be copied with the process"
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return "the process is part of a group, and a copy would wait for the others"
+        return ""
+
+    def enter_copy(self) -> None:
+        torch.set_num_threads(1)  # a copy has no worker threads: more than one would wait for ever
+        torch.save = torch.serialization.save = _save_nothing
+
+    def healthy(self) -> bool:
+        return self._snapshot.healthy()
+
+    def look(self, report: Report) -> TorchLook:
+        return TorchLook(report)
+
+    def keep(self) -> int:
+        now = time.monotonic()
+        search = now - self._searched >= _SEARCH_EVERY
+        if search:
+            self._searched = now
+        held = self._snapshot.take(search=search)
+        self._batches.clear()
+        self._keeping = True
+        return held
+
+    def restore(self) -> bool:
+        self._again = deque(self._batches)
+        return self._snapshot.put_back()
+
+    def serve_batches(self, on_next: Callable[[bool], None]) -> None:
+        self._next = original = _Iterator.__next__
+
+        @functools.wraps(original)
+        def following(iterator: Any) -> Any:
+            on_next(getattr(iterator, "_num_workers", 0) > 0)
+            if self._again is not None:
+                if not self._again:
+                    raise StopIteration
+                return self._again.popleft()
+            batch = original(iterator)
+            if self._keeping:
+                self._batches.append(batch)
+            return batch
+
+        _Iterator.__next__ = following
+
+    def drop(self) -> None:
+        if self._next is not None:
+            _Iterator.__next__ = self._next
+        self._snapshot = Snapshot()
+        self._batches.clear()
+        self._keeping = False
+
+
+def _save_nothing(*args: object, **kwargs: object) -> None:
+    """What `torch.save` is in a copy: its native writer would not ask Python for the file."""

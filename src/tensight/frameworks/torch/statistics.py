@@ -1,0 +1,195 @@
+"""One pass over a tensor, where it lives: the native kernel on CPU, torch reductions elsewhere."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import msgspec
+import torch
+
+from tensight.frameworks.torch import reductions
+from tensight.records import Needs, Stats, Within
+
+PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
+_ORDINARY = Needs()
+
+
+class CannotJudge(Exception):
+    """A tensor whose values cannot be read; `code` is an ErrorCode."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Job(NamedTuple):
+    """One tensor of a list call. `scale` is what the values are to be divided by (loss scaling)."""
+
+    tensor: torch.Tensor
+    needs: Needs = _ORDINARY
+    before: torch.Tensor | None = None
+    scale: float = 1.0
+
+
+def _load_native() -> ModuleType | None:
+    try:
+        native = importlib.import_module("tensight.stats.native")
+    except ImportError:
+        return None
+    return native if native.available() else None
+
+
+_native = _load_native()
+_NAMES: dict[torch.dtype, str] = {}
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """
+    >>> dtype_name(torch.bfloat16)
+    'bfloat16'
+    """
+    name = _NAMES.get(dtype)
+    if name is None:
+        name = _NAMES[dtype] = str(dtype).removeprefix("torch.")
+    return name
+
+
+def readable(tensor: torch.Tensor) -> torch.Tensor:
+    """The dense, real tensor to look at in place of this one; raises CannotJudge where there is none."""
+    if type(tensor) not in PLAIN:
+        tensor = _unwrapped(tensor)
+    if tensor.layout is not torch.strided:
+        tensor = _values(tensor)
+    if tensor.device.type == "meta":
+        raise CannotJudge("no_value")
+    if tensor.is_quantized:
+        raise CannotJudge("dtype")
+    if tensor.is_complex():
+        return torch.view_as_real(tensor.detach().resolve_conj())
+    if tensor.is_neg():
+        return tensor.detach().resolve_neg()
+    return tensor
+
+
+def _unwrapped(tensor: torch.Tensor) -> torch.Tensor:
+    local = getattr(tensor, "_local_tensor", None)  # DTensor: the shard of this rank
+    if isinstance(local, torch.Tensor):
+        return local
+    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+        raise CannotJudge("no_value")
+    if hasattr(type(tensor), "__torch_dispatch__") and type(tensor).__torch_dispatch__ is not (
+        torch.Tensor.__torch_dispatch__
+    ):
+        raise CannotJudge("no_value")  # FakeTensor and its like hold no values of their own
+    return tensor
+
+
+def _values(tensor: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        if tensor.layout is torch.sparse_coo:
+            return tensor.detach().coalesce().values()
+        if tensor.layout in (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc):
+            return tensor.detach().values()
+    raise CannotJudge("dtype")
+
+
+def one(
+    tensor: torch.Tensor, needs: Needs = _ORDINARY, before: torch.Tensor | None = None, scale: float = 1.0
+) -> Stats:
+    """Statistics of one tensor. Raises CannotJudge when its values cannot be read."""
+    return many((Job(tensor, needs, before, scale),))[0]
+
+
+def many(jobs: Sequence[Job]) -> list[Stats]:
+    """Statistics of many tensors, those in CPU memory by one call into the kernel."""
+    answers: list[Any] = [None] * len(jobs)
+    calls, places, alive = [], [], []
+    for place, (tensor, needs, before, scale) in enumerate(jobs):
+        values = readable(tensor)
+        if values.numel() == 0:
+            answers[place] = Stats(0)
+            continue
+        if scale != 1.0:
+            needs = scaled_needs(needs, scale)
+        earlier = None if before is None else readable(before)
+        if _native is not None and values.device.type == "cpu":
+            call = _native_call(values, needs, earlier)
+            if call is not None:
+                calls.append(call)
+                places.append(place)
+                alive.append((values, earlier))
+                continue
+        answers[place] = reductions.reduce(values, needs, earlier)
+    if calls:
+        if len(calls) == 1:
+            answers[places[0]] = _native.one(*calls[0])  # type: ignore[union-attr]
+        else:
+            for place, stats in zip(places, _native.many(calls)):  # type: ignore[union-attr]
+                answers[place] = stats
+    for place, job in enumerate(jobs):
+        if job.scale != 1.0:
+            answers[place] = unscaled(answers[place], job.needs, job.scale)
+    return answers
+
+
+def _native_call(values: torch.Tensor, needs: Needs, before: torch.Tensor | None) -> tuple | None:
+    if before is not None and (before.shape != values.shape or before.stride() != values.stride()):
+        return None
+    pointer = None if before is None else before.data_ptr()
+    return values.data_ptr(), dtype_name(values.dtype), tuple(values.shape), values.stride(), needs, pointer
+
+
+def scaled_needs(needs: Needs, scale: float) -> Needs:
+    """What to ask of values that are still multiplied by `scale`."""
+    if not needs.ranges:
+        return needs
+    return msgspec.structs.replace(needs, ranges=tuple((start * scale, end * scale) for start, end in needs.ranges))
+
+
+def unscaled(stats: Stats, needs: Needs, scale: float) -> Stats:
+    """Statistics as they are after division by `scale`.
+
+    >>> unscaled(Stats(count=1, positive=1, min=8.0, max=8.0, mean=8.0, abs_mean=8.0), Needs(), 4.0).mean
+    2.0
+    """
+
+    def divided(value: float | None) -> float | None:
+        return None if value is None else value / scale
+
+    return msgspec.structs.replace(
+        stats,
+        min=divided(stats.min),
+        max=divided(stats.max),
+        mean=divided(stats.mean),
+        abs_mean=divided(stats.abs_mean),
+        std=divided(stats.std),
+        l2=divided(stats.l2),
+        within=tuple(
+            Within(start, end, found.count) for (start, end), found in zip(needs.ranges, stats.within)
+        ),
+    )
+
+
+def scalar(value: float, needs: Needs = _ORDINARY) -> Stats:
+    """Statistics of a single number."""
+    within = tuple(Within(start, end, int(start <= value <= end)) for start, end in needs.ranges)
+    if value != value:
+        return Stats(1, nan=1, within=within)
+    if value in (float("inf"), float("-inf")):
+        return Stats(1, pos_inf=int(value > 0), neg_inf=int(value < 0), within=within)
+    return Stats(
+        1,
+        zero=int(value == 0),
+        negative=int(value < 0),
+        positive=int(value > 0),
+        min=value,
+        max=value,
+        mean=value,
+        abs_mean=abs(value),
+        std=0.0,
+        l2=abs(value),
+        within=within,
+    )

@@ -1,0 +1,220 @@
+"""What all probes of the adapter share: the sink, how deep to look, which module runs, and the tensors known so far."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tensight.frameworks.adapter import Array, Sink
+from tensight.frameworks.torch import statistics
+from tensight.frameworks.torch.statistics import CannotJudge, Job, dtype_name
+from tensight.records import Depth, Kind, Needs, Phase, Source, Stats, TensorInfo
+
+_graph_task = torch._C._current_graph_task_id
+
+
+class Watched:
+    """A tensor that is known to the sink. `needs` is what active watchpoints ask of it."""
+
+    __slots__ = ("id", "info", "needs", "shape", "version")
+
+    def __init__(self, info: TensorInfo, needs: Needs, version: int) -> None:
+        self.info = info
+        self.id = info.id
+        self.shape = info.shape
+        self.needs = needs
+        self.version = version
+
+
+class Scope:
+    """A module call that is running: its path, the number of the call, and what was called in it so far."""
+
+    __slots__ = ("call", "counts", "entry")
+
+    def __init__(self, entry: Any, call: int) -> None:
+        self.entry = entry  # networks.Entry
+        self.call = call
+        self.counts: dict[str, int] | None = None
+
+    def count(self, function: str) -> int:
+        """How often a function was called in this call of the module before."""
+        if self.counts is None:
+            self.counts = {}
+        number = self.counts.get(function, 0)
+        self.counts[function] = number + 1
+        return number
+
+
+class Watching:
+    """The state of an attached adapter. Flags are plain attributes: hooks read them on every call."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self.active = True
+        self.deep = False  # module outputs are looked at
+        self.gradients = False  # gradients and weights are looked at
+        self.inputs = False  # level module: inputs of modules too
+        self.keep = False
+        self.needs_version = -1
+        self.scopes: list[Scope] = []
+        self.outermost = False  # inside a call of an outermost module
+        self.observing = False  # and its tensors are looked at
+        self.phase: Phase = "forward"
+        self.network = ""  # name of the network that was called last
+        self.stamp = 0  # counts backward passes and updates: calls of a module are numbered in between
+        self.backwards = 0  # ever
+        self.scale = 1.0  # what the loss of the running backward pass was multiplied by
+        self.thread = threading.get_ident()
+        self.process = os.getpid()
+        self._last: tuple[weakref.ref, int, Stats, list[Watched] | None] | None = None
+        self.depth_changed()
+
+    def depth_changed(self) -> None:
+        sink = self.sink
+        self.deep = self.active and sink.depth >= Depth.ALL
+        self.gradients = self.active and sink.depth >= Depth.GRADIENTS
+        self.inputs = self.deep and sink.level != "watch"
+        self.keep = sink.keep_tensors
+        self.needs_version = sink.needs_version
+
+    def stop(self) -> None:
+        """All probes become inert, also those that somebody else keeps a hold of."""
+        self.active = self.deep = self.gradients = self.inputs = self.observing = False
+        self._last = None
+
+    def foreign(self) -> bool:
+        """Whether this is no place to look: recomputation inside a backward pass, another thread, a transform."""
+        return (
+            _graph_task() != -1
+            or threading.get_ident() != self.thread
+            or torch._C._get_tracing_state() is not None
+            or torch._C._functorch.peek_interpreter_stack() is not None
+        )
+
+    def probe(self, where: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function`, whose errors go to the sink and never to the user."""
+        failed = self.sink.failed
+
+        def inner(*args: Any) -> Any:
+            try:
+                return function(*args)
+            except Exception as error:
+                failed(where, error)
+                return None
+
+        return inner
+
+    # tensors
+
+    def watched(
+        self,
+        table: dict[Any, Watched],
+        key: Any,
+        tensor: torch.Tensor,
+        kind: Kind,
+        node: str,
+        slot: str,
+        network: str,
+        *,
+        call: int = 0,
+        type: str = "",
+        op: str = "",
+        phase: Phase = "forward",
+        source: Source | None = None,
+    ) -> Watched:
+        """The known tensor of this key, introduced to the sink when it is new."""
+        known = table.get(key)
+        if known is None:
+            info = TensorInfo(
+                id=self.sink.new_id(),
+                kind=kind,
+                node=node,
+                slot=slot,
+                network=network,
+                call=call,
+                shape=tuple(tensor.shape),
+                dtype=dtype_name(tensor.dtype),
+                device=str(tensor.device),
+                type=type,
+                op=op,
+                phase=phase,
+                source=source,
+            )
+            self.sink.tensor(info)
+            known = table[key] = Watched(info, self.sink.needs(info), self.needs_version)
+        elif known.version != self.needs_version:
+            known.needs = self.sink.needs(known.info)
+            known.version = self.needs_version
+        return known
+
+    def look(self, watched: Watched, tensor: torch.Tensor, phase: Phase, scale: float = 1.0) -> None:
+        """Take statistics of a tensor now and tell the sink."""
+        try:
+            stats = statistics.one(tensor, watched.needs, None, scale)
+        except CannotJudge as error:
+            self.sink.unobserved(watched.id, error.code, phase)
+            return
+        self.tell(watched, tensor, stats, phase)
+
+    def look_at_output(self, watched: Watched, tensor: torch.Tensor, phase: Phase) -> list[Watched] | None:
+        """Like `look`. A tensor that passes through several modules is read once.
+
+        Answers the list of those that share the gradient hook of this very tensor, None when it has no hook yet.
+        """
+        version = tensor._version
+        last = self._last
+        if last is not None and last[0]() is tensor and last[1] == version and not watched.needs.ranges:
+            self.tell(watched, tensor, last[2], phase)
+            return last[3]
+        try:
+            stats = statistics.one(tensor, watched.needs)
+        except CannotJudge as error:
+            self._last = None
+            self.sink.unobserved(watched.id, error.code, phase)
+            return None
+        self._last = (weakref.ref(tensor), version, stats, None)
+        self.tell(watched, tensor, stats, phase)
+        return None
+
+    def share_hook(self, sharing: list[Watched]) -> None:
+        """The tensor that was looked at last has a gradient hook now, which serves `sharing`."""
+        if self._last is not None:
+            self._last = (*self._last[:3], sharing)
+
+    def look_at_many(self, found: list[tuple[Watched, Job]], phase: Phase) -> list[Stats]:
+        """Statistics of many tensors by one call; those that cannot be judged are told and left out."""
+        judged = []
+        for watched, job in found:
+            try:
+                statistics.readable(job.tensor)
+            except CannotJudge as error:
+                self.sink.unobserved(watched.id, error.code, phase)
+            else:
+                judged.append((watched, job))
+        answers = statistics.many([job for _, job in judged])
+        for (watched, job), stats in zip(judged, answers):
+            self.tell(watched, job.tensor, stats, phase)
+        return answers
+
+    def tell(self, watched: Watched, tensor: torch.Tensor, stats: Stats, phase: Phase) -> None:
+        shape = tensor.shape
+        self.sink.observe(watched.id, stats, phase, None if shape == watched.shape else tuple(shape))
+        if self.keep:
+            self.sink.keep(watched.id, to_numpy(tensor))
+
+
+def to_numpy(tensor: torch.Tensor) -> Array:
+    """A copy as NumPy; dtypes NumPy does not have come as float32, which holds them exactly."""
+    with torch.no_grad():
+        values = statistics.readable(tensor) if not tensor.is_complex() else tensor.resolve_conj()
+        values = values.detach()
+        if values.dtype.is_floating_point and values.dtype not in (torch.float16, torch.float32, torch.float64):
+            values = values.to(torch.float32)
+        if values.device.type == "cpu":
+            values = values.clone()
+        return values.cpu().numpy()

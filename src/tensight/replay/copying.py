@@ -1,0 +1,185 @@
+"""A copy of the training process that waits, and runs on when it is told to."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import select
+import signal
+import struct
+import threading
+import time
+import warnings
+from typing import NoReturn
+
+from tensight.replay import isolation
+
+LIMIT = 120.0
+"""Seconds a copy may run before the kernel ends it."""
+
+
+class Copy:
+    """The training's handle on a copy. Every call returns at once, but `wait`, which is bounded."""
+
+    def __init__(self, pid: int, orders: int, answers: int, step: int) -> None:
+        self.pid = pid
+        self.step = step  # the step it would begin with
+        self.told = False
+        self._orders = orders
+        self._answers = answers
+        self._received = b""
+        self._over = False
+        os.set_blocking(answers, False)
+
+    def tell(self, order: bytes) -> bool:
+        """Wake it. False when it is gone."""
+        self.told = True
+        try:
+            os.write(self._orders, struct.pack("<I", len(order)) + order)
+        except OSError:
+            return False
+        return True
+
+    def answer(self) -> bytes | None:
+        """What it found: None as long as it runs, b'' when it ended without a word."""
+        while not self._over:
+            try:
+                piece = os.read(self._answers, 1 << 16)
+            except BlockingIOError:
+                return None
+            except OSError:
+                piece = b""
+            if not piece:
+                self._over = True
+            self._received += piece
+        size = struct.unpack("<I", self._received[:4])[0] if len(self._received) >= 4 else 0
+        whole = self._received[4:]
+        return whole if size and len(whole) == size else b""
+
+    def wait(self, seconds: float) -> bytes | None:
+        """Its answer, waited for at most so long."""
+        until = time.monotonic() + seconds
+        while True:
+            answer = self.answer()
+            left = until - time.monotonic()
+            if answer is not None or left <= 0:
+                return answer
+            try:
+                select.select([self._answers], [], [], min(left, 1.0))
+            except (OSError, ValueError):
+                return self.answer()
+
+    def end(self) -> None:
+        """End it, take its exit status, give everything back."""
+        for descriptor in (self._orders, self._answers):
+            try:
+                os.close(descriptor)
+            except OSError:
+                continue
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass  # somebody else has collected it
+
+
+class Woken:
+    """The copy's own side: what it was told, and the way to answer."""
+
+    def __init__(self, order: bytes, answers: int) -> None:
+        self.order = order
+        self._answers = answers
+
+    def leave(self, answer: bytes) -> NoReturn:
+        """Answer and end, without running anything of the user's on the way."""
+        left = struct.pack("<I", len(answer)) + answer
+        try:
+            while left:
+                left = left[os.write(self._answers, left) :]
+        finally:
+            os._exit(0)
+
+
+def make_copy(step: int, order: bytes | None = None) -> Copy | Woken:
+    """Fork. The training gets a `Copy` at once; the copy returns from here as `Woken` when it was told to run.
+
+    With `order` the copy does not wait.
+    """
+    orders_out, orders_in = os.pipe()
+    answers_out, answers_in = os.pipe()
+    parent = os.getpid()
+    positions = isolation.read_positions()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of threads: looked at before
+            pid = os.fork()
+    except OSError as error:
+        for descriptor in (orders_out, orders_in, answers_out, answers_in):
+            os.close(descriptor)
+        if error.errno not in (errno.EAGAIN, errno.ENOMEM):
+            raise
+        raise MemoryError("the system refused a copy of the process") from error
+    if pid:
+        os.close(orders_out)
+        os.close(answers_in)
+        return Copy(pid, orders_in, answers_out, step)
+    try:
+        gc.disable()  # a collection would touch, and so copy, every page
+        isolation.die_with_parent(parent)
+        isolation.quiet_signals()
+        os.close(orders_in)
+        os.close(answers_out)
+        isolation.own_descriptors((orders_out, answers_in), positions)
+        told = order if order is not None else _told(orders_out)
+        os.close(orders_out)
+        signal.setitimer(signal.ITIMER_REAL, LIMIT)
+        os.nice(5)
+        gc.enable()
+        return Woken(told, answers_in)
+    except BaseException:
+        os._exit(1)
+
+
+def _told(orders: int) -> bytes:
+    """Wait for the order; when the training is gone, so is the copy."""
+    received = b""
+    while len(received) < 4 or len(received) - 4 < struct.unpack("<I", received[:4])[0]:
+        piece = os.read(orders, 1 << 16)
+        if not piece:
+            os._exit(0)
+        received += piece
+    return received[4:]
+
+
+def hindrance() -> str:
+    """Why this process must not be copied, as far as Python and the system tell; '' when it may."""
+    if not hasattr(os, "fork") or not os.path.isdir("/proc/self/fd"):
+        return "a copy of the process needs Linux"
+    if threading.current_thread() is not threading.main_thread():
+        return "the training does not run in the main thread"
+    names = [thread.name for thread in threading.enumerate() if _foreign(thread)]
+    if names:
+        return f"the script runs threads of its own ({', '.join(names[:3])})"
+    available, resident = memory()
+    if available < resident // 2 + (64 << 20):
+        return f"memory is short: {available >> 20} MB are free, the training holds {resident >> 20} MB"
+    return ""
+
+
+def _foreign(thread: threading.Thread) -> bool:
+    if thread is threading.main_thread() or thread.name.lower().startswith("tensight"):
+        return False
+    return type(thread).__name__ != "TMonitor"  # of progress bars; holds nothing that a copy needs
+
+
+def memory() -> tuple[int, int]:
+    """Bytes that are free on this machine, and that this process holds."""
+    available = 1 << 62
+    with open("/proc/meminfo") as lines:
+        for line in lines:
+            if line.startswith("MemAvailable:"):
+                available = int(line.split()[1]) << 10
+    with open("/proc/self/statm") as line_of_sizes:
+        resident = int(line_of_sizes.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return available, resident

@@ -1,0 +1,101 @@
+"""Tells open pages that something has changed. What it was they ask for themselves, from where they are."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections import Counter
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from tensight.errors import TensightError
+from tensight.server.answers import LiveNews
+from tensight.server.library import Library
+from tensight.server.trainings import BEAT, Trainings
+from tensight.server.wire import dumps
+
+LOOK = 0.4  # seconds between looks into a run directory that somebody looks at
+
+
+class Page:
+    """An open page: which run it shows, and what it was told last."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self.socket = socket
+        self.run = ""
+        self.told: LiveNews | None = None
+
+
+class Live:
+    """Follows the runs that pages look at, and tells the pages."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.trainings = Trainings(library, lambda run: self.wake.set())
+        self.pages: set[Page] = set()
+        self.wake = asyncio.Event()
+        self.instance = secrets.token_hex(8)  # sequence numbers are ours: another server counts anew
+        self.left = asyncio.Event()  # set when the last page has gone
+
+    async def serve(self, socket: WebSocket) -> None:
+        """Talk with one page: it says which run it shows, we say when there is news."""
+        await socket.accept()
+        page = Page(socket)
+        self.pages.add(page)
+        try:
+            await socket.send_text(dumps({"instance": self.instance}).decode())
+            while True:
+                message = msgspec.json.decode(await socket.receive_text())
+                page.run = str(message.get("run", "")) if isinstance(message, dict) else ""
+                page.told = None
+                await self._count()
+                self.wake.set()
+        except (WebSocketDisconnect, msgspec.MsgspecError, RuntimeError, KeyError):
+            pass
+        finally:
+            self.pages.discard(page)
+            if not self.pages:
+                self.left.set()
+            await self._count()
+
+    async def follow(self) -> None:
+        """The server's own loop: look, tell, beat."""
+        beaten = 0.0
+        clock = asyncio.get_running_loop().time
+        while True:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.wake.wait(), LOOK if self.pages else BEAT)
+                await asyncio.sleep(0.05)  # a quick training tells often: once is enough for many
+            self.wake.clear()
+            for run in {page.run for page in self.pages if page.run}:
+                await self._look(run)
+            runs = dumps({"runs": self.trainings.runs}).decode()
+            for page in [page for page in self.pages if not page.run]:
+                await self._send(page, runs)
+            if clock() - beaten >= BEAT:
+                beaten = clock()
+                await self.trainings.beat()
+
+    async def _look(self, run: str) -> None:
+        try:
+            recording = self.library.find(run)
+            await run_in_threadpool(recording.refresh)
+        except (TensightError, OSError):
+            return  # the page has been told when it asked for the run
+        news = LiveNews(run, recording.sequence, recording.structure, recording.about, self.trainings.control(run))
+        for page in [page for page in self.pages if page.run == run]:
+            if page.told != news:
+                page.told = news
+                await self._send(page, dumps(news).decode())
+
+    async def _send(self, page: Page, text: str) -> None:
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError, OSError):
+            await page.socket.send_text(text)
+
+    async def _count(self) -> None:
+        counts = Counter(page.run for page in self.pages if page.run)
+        for run in {*counts, *self.trainings.runs}:
+            await self.trainings.set_pages(run, counts.get(run, 0))

@@ -1,0 +1,151 @@
+"""Runs the server in this process until nobody needs it any more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+import sys
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+
+from tensight.control.address import Address, leave
+from tensight.errors import NameNotFound, UsageError
+from tensight.server import app as application
+from tensight.server.guard import is_loopback
+from tensight.server.live import Live
+
+FIRST_PORT = 8765
+TRIES = 100
+LINGER = 20.0
+"""Seconds that a server without a training waits for its last page to come back, as after a reload."""
+
+
+def bind(host: str, port: int | None) -> socket.socket:
+    """A listening socket on `port`, or on the first free port from 8765."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for candidate in range(FIRST_PORT, FIRST_PORT + TRIES) if port is None else (port,):
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, candidate))
+            listening.listen(128)
+        except OSError as error:
+            listening.close()
+            if port is not None:
+                raise UsageError(f"Port {port} of {host} cannot be had: {error.strerror}; choose another.") from None
+            continue
+        return listening
+    raise UsageError(f"No free port from {FIRST_PORT} to {FIRST_PORT + TRIES - 1} on {host}; choose one by --port.")
+
+
+def address_of(listening: socket.socket, host: str, token: str, *, tls: bool = False) -> Address:
+    shown = "127.0.0.1" if host in ("0.0.0.0", "") else "::1" if host == "::" else host
+    return Address(shown, listening.getsockname()[1], token, tls)
+
+
+def run(
+    app: Starlette,
+    listening: socket.socket,
+    *,
+    parent: int | None = None,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until Ctrl-C, or, with a `parent`'s pipe, until the parent and the last page are gone."""
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="websockets-sansio",
+        ws_max_size=1 << 24,
+        ssl_certfile=tls_cert,
+        ssl_keyfile=tls_key,
+        timeout_graceful_shutdown=2,
+    )
+    server = uvicorn.Server(config)
+
+    async def main() -> None:
+        tasks = []
+        if parent is not None:
+            tasks.append(asyncio.create_task(_outlive(server, app.state.house.live, parent)))
+        ready()
+        await server.serve(sockets=[listening])
+        for task in tasks:
+            task.cancel()
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(main())
+
+
+async def _outlive(server: uvicorn.Server, live: Live, parent: int) -> None:
+    """Stop when the parent's end of the pipe is closed and no page has been open for a while."""
+    gone = asyncio.Event()
+    asyncio.get_running_loop().add_reader(parent, gone.set)
+    await gone.wait()
+    asyncio.get_running_loop().remove_reader(parent)
+    while True:
+        if not live.pages:
+            live.left.clear()
+            waited = 0.0
+            # A page that was being reloaded just now is given the time to come back; one that never was is not.
+            while live.served and waited < LINGER and not live.pages:
+                await asyncio.sleep(0.5)
+                waited += 0.5
+            if not live.pages:
+                break
+        await live.left.wait()
+        live.left.clear()
+    server.should_exit = True
+
+
+def view(folder: Path, host: str = "127.0.0.1", port: int | None = None, open_browser: bool = True) -> None:
+    """Serve the page for a recorded run, or for a folder of them, until Ctrl-C."""
+    if not folder.is_dir():
+        raise NameNotFound(f"There is no folder {folder}; name a run, or a folder of runs.")
+    _serve_here(folder.resolve(), host, port, open_browser=open_browser)
+
+
+def serve(host: str = "127.0.0.1", port: int | None = None, folder: Path | None = None) -> None:
+    """Wait for trainings, until Ctrl-C. They come by `tensight run --server HOST:PORT`."""
+    _serve_here(folder, host, port, open_browser=False)
+
+
+def _serve_here(folder: Path | None, host: str, port: int | None, *, open_browser: bool) -> None:
+    token = secrets.token_urlsafe(24)
+    listening = bind(host, port)
+    address = address_of(listening, host, token)
+    mode = "view" if folder is not None else "serve"
+    app = application.create(
+        token=token, host=host, port=address.port, place=folder, mode="view" if mode == "view" else "serve"
+    )
+    left = leave(address)
+
+    def ready() -> None:
+        print(f"page    {address.url}")
+        if "SSH_CONNECTION" in os.environ:
+            print(f"tunnel  {address.tunnel}")
+        if not is_loopback(host):
+            print(
+                "warning: everybody who can reach this machine can reach this page; the token is all that protects it",
+                file=sys.stderr,
+            )
+        if mode == "serve":
+            print(f"waiting for trainings: tensight run --server {address.netloc} train.py")
+        sys.stdout.flush()
+        if open_browser and sys.stdout.isatty():
+            webbrowser.open(address.url)
+
+    try:
+        run(app, listening, ready=ready)
+    finally:
+        with contextlib.suppress(OSError):
+            left.unlink()

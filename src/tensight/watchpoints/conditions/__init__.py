@@ -1,0 +1,1 @@
+"""The conditions, one module per family."""
