@@ -1,4 +1,4 @@
-"""The recorder: what adapters report to. It turns what happens into steps, and has them judged, stored and explained."""
+"""The recorder: what adapters report to. It makes steps of what happens and has them judged, stored, explained."""
 
 from __future__ import annotations
 

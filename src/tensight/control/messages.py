@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+from pathlib import Path
+
 import msgspec
 
 from tensight.control.commands import Command
 from tensight.control.machine import Machine
-from tensight.records import Watchpoint
+from tensight.records import RunInfo, Watchpoint
 
 WIRE = 1
 """Version of these messages; both ends must have the same."""
@@ -27,6 +30,20 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     started: float
     host: str
     device: str = ""
+
+    @classmethod
+    def of(cls, info: RunInfo, run_dir: Path, device: str = "") -> Hello:
+        return cls(
+            wire=WIRE,
+            run=info.id,
+            run_dir=str(run_dir.resolve()),
+            rank=info.rank,
+            ranks=info.ranks,
+            pid=info.pid,
+            started=info.started,
+            host=socket.gethostname(),
+            device=device,
+        )
 
 
 class Status(msgspec.Struct, frozen=True, tag="status"):

@@ -72,6 +72,10 @@ class Rewinds(Protocol):
         """Keep weights, buffers, optimizer and random states in place of the kept ones; bytes held."""
         ...
 
+    def can_restore(self) -> bool:
+        """Inside a request for a batch: whether state and batches are kept of the data that is asked for."""
+        ...
+
     def restore(self) -> bool:
         """Put the kept state back; False when there is none."""
         ...
@@ -85,14 +89,16 @@ class Rewinds(Protocol):
         ...
 
 
-def load(name: str) -> Rewinds | None:
-    """How to rewind a framework that the user's program has imported; None when it offers nothing."""
-    place = REWINDS.get(name)
-    if place is None or name not in sys.modules:
-        return None
-    module, _, attribute = place.partition(":")
+def load(name: str) -> Rewinds:
+    """How to rewind a framework that the user's program has imported."""
+    module, _, attribute = REWINDS[name].partition(":")
     made: Rewinds = getattr(importlib.import_module(module), attribute)()
     return made
 
 
-__all__ = ["REWINDS", "Look", "Report", "Rewinds", "Seen", "load"]
+def load_imported() -> Rewinds | None:
+    """The same of the framework that is imported; None when it offers nothing."""
+    return next((load(name) for name in REWINDS if name in sys.modules), None)
+
+
+__all__ = ["REWINDS", "Look", "Report", "Rewinds", "Seen", "load", "load_imported"]

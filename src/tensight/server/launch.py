@@ -39,6 +39,7 @@ def start(
                 [sys.executable, "-P", "-m", "tensight.server"]
                 if sys.version_info >= (3, 11)
                 else [sys.executable, "-m", "tensight.server"],
+                bufsize=0,  # no lock that a fork could leave held
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -57,7 +58,6 @@ def start(
             "tls_key": tls_key,
         }
         process.stdin.write(json.dumps(order).encode() + b"\n")
-        process.stdin.flush()
     finally:
         listening.close()
     _started[address.port] = process
@@ -87,8 +87,7 @@ def process_of(address: Address) -> subprocess.Popen[bytes]:
 def _let_go_in_child() -> None:
     for process in _started.values():
         if process.stdin is not None:
-            os.close(process.stdin.fileno())
-    _started.clear()
+            process.stdin.close()
 
 
 os.register_at_fork(after_in_child=_let_go_in_child)

@@ -38,6 +38,7 @@ class Live:
         self.pages: set[Page] = set()
         self.wake = asyncio.Event()
         self.instance = secrets.token_hex(8)  # sequence numbers are ours: another server counts anew
+        self.served = False  # whether there ever was a page
         self.left = asyncio.Event()  # set when the last page has gone
 
     async def serve(self, socket: WebSocket) -> None:
@@ -45,6 +46,7 @@ class Live:
         await socket.accept()
         page = Page(socket)
         self.pages.add(page)
+        self.served = True
         try:
             await socket.send_text(dumps({"instance": self.instance}).decode())
             while True:

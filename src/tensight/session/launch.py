@@ -12,6 +12,7 @@ from tensight.records import Finding
 from tensight.runs import open_run
 from tensight.runs import report as reports
 from tensight.runs.blocks import crash_block
+from tensight.session import startup
 from tensight.session.companions import companions
 from tensight.session.program import Outcome, Program
 from tensight.session.session import Session, ended_word, is_off
@@ -35,6 +36,7 @@ def launch(program: Program, settings: Settings, *, report: Path | None = None) 
     terminal = Terminal()
     session = Session(settings, terminal, companions)
     session.start()
+    startup.offer(session.folder, settings)
     outcome = program.run()
     if os.getpid() != session.pid:
         return Ending(outcome.exit_code)  # a child that the script forked ends here; the run is its parent's

@@ -15,13 +15,14 @@ from tensight.capture.budget import Budget
 from tensight.capture.companion import Companion
 from tensight.capture.recorder import Recorder, Voice
 from tensight.diagnosis.engine import Engine
-from tensight.frameworks import registry
 from tensight.errors import UsageError
+from tensight.frameworks import registry
 from tensight.records import Finding, RunEnd, RunInfo, Watchpoint
 from tensight.records.run import Ended
 from tensight.session.importing import Importing
+from tensight.session.late import late
 from tensight.session.settings import Settings, rank, ranks
-from tensight.store import Writer
+from tensight.store import Writer, layout
 from tensight.watchpoints import recommended
 from tensight.watchpoints.checker import Checker
 
@@ -35,14 +36,22 @@ class Session:
     nothing but its own time.
     """
 
-    def __init__(self, settings: Settings, voice: Voice, companions: Companions = lambda session: []) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        voice: Voice,
+        companions: Companions = lambda session: [],
+        *,
+        folder: Path | None = None,
+    ) -> None:
         self.settings = settings
         self.voice = voice
-        self.folder: Path = settings.folder()
+        self.folder = settings.folder() if folder is None else folder
         self.pid = os.getpid()
         self._recorder: Recorder | None = None
         self._companions = companions
         self._importing = Importing(list(registry.ADAPTERS), self._framework_imported)
+        self._opened = False
         self.end: RunEnd | None = None
 
     def start(self) -> None:
@@ -55,6 +64,11 @@ class Session:
         if self._recorder is None:
             self._recorder = self._record("", "")
         return self._recorder
+
+    @property
+    def has_trained(self) -> bool:
+        """Whether anything was recorded in this process."""
+        return self._opened
 
     @property
     def findings(self) -> list[Finding]:
@@ -73,6 +87,8 @@ class Session:
         """The training is over: last conclusions, last words, everything closed."""
         self._importing.stop()
         recorder = self.recorder
+        if not self._opened and crash is None and layout.is_run(self.folder):
+            return self._finish_launcher(ended, script_exit)
         if crash is not None:
             recorder.writer.crash(dict(crash))
         self.end = recorder.finish(ended, script_exit=script_exit, crashed=ended == "failed")
@@ -82,6 +98,13 @@ class Session:
             except Exception as error:
                 recorder.failed(f"detaching from {adapter.name}", error)
         recorder.writer.close()
+        return self.end
+
+    def _finish_launcher(self, ended: Ended, script_exit: int | None) -> RunEnd:
+        """Only processes that this one has started have trained: the run is theirs."""
+        for adapter in self.recorder.adapters:
+            adapter.detach()
+        self.end = RunEnd(ended, time.time(), script_exit)
         return self.end
 
     def _framework_imported(self, name: str) -> None:
@@ -98,22 +121,6 @@ class Session:
 
     def _record(self, framework: str, version: str) -> Recorder:
         settings = self.settings
-        info = RunInfo(
-            id=self.folder.name,
-            command=settings.command,
-            started=time.time(),
-            framework=framework,
-            framework_version=version,
-            python=platform.python_version(),
-            platform=platform.platform(),
-            tensight=tensight.__version__,
-            rank=rank(),
-            ranks=ranks(),
-            pid=self.pid,
-            cwd=os.getcwd(),
-            level=settings.level,
-            budget=settings.budget,
-        )
         trouble: list[tuple[str, BaseException]] = []
 
         def report(where: str, error: BaseException) -> None:
@@ -122,7 +129,14 @@ class Session:
             else:
                 self._recorder.failed(where, error)
 
-        writer = Writer(self.folder, info, on_trouble=report)
+        def make() -> Writer:
+            number, count = self._position()
+            self._opened = True
+            if self._recorder is not None:
+                self._recorder.rank = number
+            return Writer(self.folder, self._info(framework, version, number, count), on_trouble=report)
+
+        writer = late(make)
         points = list(recommended.watchpoints(first_id=1)) if settings.recommended else []
         first = len(points) + 1
         points += [_numbered(point, first + index) for index, point in enumerate(settings.watchpoints)]
@@ -134,7 +148,6 @@ class Session:
             Engine(on_error=report),
             Budget(settings.budget),
             self.voice,
-            rank=info.rank,
             level=settings.level,
             deep=settings.steps,
             max_steps=settings.max_steps,
@@ -152,6 +165,37 @@ class Session:
             except Exception as error:
                 recorder.failed(type(companion).__name__, error)
         return recorder
+
+    def _info(self, framework: str, version: str, number: int, count: int) -> RunInfo:
+        return RunInfo(
+            id=self.folder.name,
+            command=self.settings.command,
+            started=time.time(),
+            framework=framework,
+            framework_version=version,
+            python=platform.python_version(),
+            platform=platform.platform(),
+            tensight=tensight.__version__,
+            rank=number,
+            ranks=count,
+            pid=self.pid,
+            cwd=os.getcwd(),
+            level=self.settings.level,
+            budget=self.settings.budget,
+        )
+
+    def _position(self) -> tuple[int, int]:
+        """Which rank this process is, and of how many: as the framework knows it, or the launcher, or the next free."""
+        for adapter in self._recorder.adapters if self._recorder is not None else ():
+            ask = getattr(adapter, "position", None)
+            found: tuple[int, int] | None = ask() if ask is not None else None
+            if found is not None:
+                return found
+        number, count = rank(), ranks()
+        taken = set(layout.ranks(self.folder))
+        while number in taken:
+            number += 1
+        return number, max(count, number + 1)
 
 
 def _numbered(point: Watchpoint, number: int) -> Watchpoint:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -43,7 +44,7 @@ class Settings:
     muted: frozenset[str] = frozenset()
 
     def folder(self) -> Path:
-        """Where the run goes: as given, or the first free `runs/<name>-<n>`; made here, so that nobody else takes it."""
+        """Where the run goes: as given, or the first free `runs/<name>-<n>`; made here, so that it stays free."""
         if self.run_dir is not None:
             if self.run_dir.exists() and not self.run_dir.is_dir():
                 raise UsageError(f"--run-dir {self.run_dir}: is a file; name a folder")
@@ -51,6 +52,29 @@ class Settings:
                 raise UsageError(f"--run-dir {self.run_dir}: holds a run already; name another folder or remove it")
             self.run_dir.mkdir(parents=True, exist_ok=True)
             return self.run_dir
+        if ranks() > 1:
+            return self._shared_folder()
+        return self._free_folder()
+
+    def _shared_folder(self) -> Path:
+        """One folder for all ranks of a launch on this machine: the first makes it, the others read its name."""
+        Path("runs").mkdir(exist_ok=True)
+        note = Path("runs") / f".launch-{os.getppid()}-{os.environ.get('MASTER_PORT', '')}"
+        try:
+            handle = os.open(note, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        except FileExistsError:
+            for _ in range(200):
+                name = note.read_text()
+                if name.endswith("\n"):
+                    return Path(name.strip())
+                time.sleep(0.05)
+            raise UsageError(f"{note}: another rank did not say where the run goes; give --run-dir") from None
+        folder = self._free_folder()
+        os.write(handle, f"{folder}\n".encode())
+        os.close(handle)
+        return folder
+
+    def _free_folder(self) -> Path:
         for number in range(1, 1_000_000):
             folder = Path("runs") / f"{self.name}-{number}"
             try:

@@ -18,12 +18,13 @@ MOST_HITS = 20  # lines for hits; the rest is counted
 
 
 class Terminal:
-    """Speaks to the user. With `quiet` only findings and troubles are said."""
+    """Speaks to the user. With `quiet` only findings and troubles are said; without `findings` troubles alone."""
 
-    def __init__(self, stream: TextIO | None = None, *, quiet: bool = False) -> None:
+    def __init__(self, stream: TextIO | None = None, *, quiet: bool = False, findings: bool = True) -> None:
         self._stream = stream or sys.stderr
         self._live = self._stream.isatty()
         self._quiet = quiet
+        self._findings = findings
         self._next = 0.0
         self._since = (time.perf_counter(), 0)
         self._shown = 0
@@ -80,13 +81,13 @@ class Terminal:
 
     def finding(self, finding: Finding) -> None:
         """Said at once, or when the second look at its step has ended."""
-        if self.waiting and not finding.replay:
+        if self.waiting and not finding.replay and self._findings:
             self.line(f"step {finding.since_step}: {plain(finding.title)}; looking again")
             return
         self.say(finding)
 
     def say(self, finding: Finding) -> None:
-        if finding.key not in self._said and not finding.muted:
+        if self._findings and finding.key not in self._said and not finding.muted:
             self._said.add(finding.key)
             self.block(finding_block(finding))
 

@@ -6,8 +6,9 @@ fixed order, in a byte string of their own, so that a step's head is read withou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -130,23 +131,30 @@ def _row(o: Observation) -> tuple[Any, ...]:
 
 def _observations(rows: Iterable[Row]) -> Iterable[Observation]:
     for row in rows:
-        if len(row) == 13:
-            tensor, order, phase, count, zero, negative, positive, low, high, mean, abs_mean, std, l2 = row
+        tensor, order, phase, count, zero, negative, positive, low, high, mean, abs_mean, std, l2 = row[:CHANGE]
+        if len(row) == CHANGE:
             stats = Stats(count, 0, 0, 0, zero, negative, positive, low, high, mean, abs_mean, std, l2)
             yield Observation(tensor, order, stats, PHASES[phase])
             continue
-        change, within, micro, nan, pos_inf, neg_inf, shape, error = row[13:21]
+        change, ranges, micro, nan, pos_inf, neg_inf, shape, error = row[CHANGE : ERROR + 1]
         stats = Stats(
-            row[COUNT],
+            count,
             nan,
             pos_inf,
             neg_inf,
-            *row[ZERO:CHANGE],
-            within=tuple(Within(*w) for w in within),
-            change=None if change is None else Change(*change),
+            zero,
+            negative,
+            positive,
+            low,
+            high,
+            mean,
+            abs_mean,
+            std,
+            l2,
+            tuple(Within(*one) for one in ranges),
+            None if change is None else Change(*change),
         )
-        shape = None if shape is None else tuple(shape)
-        yield Observation(row[TENSOR], row[ORDER], stats, PHASES[row[PHASE]], micro, shape, error)
+        yield Observation(tensor, order, stats, PHASES[phase], micro, None if shape is None else tuple(shape), error)
 
 
 def _mend(value: Any) -> Any:
@@ -167,4 +175,4 @@ def _as_float(value: int) -> float:
     try:
         return float(value)
     except OverflowError:
-        return cast(float, np.inf) if value > 0 else -cast(float, np.inf)
+        return math.inf if value > 0 else -math.inf

@@ -11,9 +11,11 @@ import msgspec
 
 from tensight.errors import DamagedError, FormatError
 from tensight.records import Coverage, Finding, Network, Part, Replay, RunEnd, RunInfo, TensorInfo, Watchpoint
-from tensight.store import layout, process, tensors
+from tensight.store import layout, process
 from tensight.store.codec import decode
 from tensight.store.frame import Frame, FrameKind
+from tensight.store.kept import KeptTensor
+from tensight.store.kept import read as read_kept
 from tensight.store.segment import IndexEntry, Segment, identity
 from tensight.store.state import State
 from tensight.store.steps import Steps
@@ -123,7 +125,7 @@ class Reader:
     @property
     def kept(self) -> Mapping[int, tuple[int, ...]]:
         """For each step with kept tensors, their ids."""
-        return {step: kept.tensors for step, kept in self._known.kept.items()}
+        return {step: found.tensors for step, found in self._known.kept.items()}
 
     @property
     def alive(self) -> bool:
@@ -136,11 +138,11 @@ class Reader:
     def damage(self) -> Sequence[DamagedError]:
         return [error for number in sorted(self._segments) for error in self._segments[number].damage]
 
-    def tensor(self, step: int, tensor: int) -> tensors.KeptTensor | None:
+    def tensor(self, step: int, tensor: int) -> KeptTensor | None:
         """A kept tensor, or None when it was not kept."""
         if tensor not in self.kept.get(step, ()):
             return None
-        return tensors.read(layout.tensor_file(self.part, step), tensor)
+        return read_kept(layout.tensor_file(self.part, step), tensor)
 
     def verify(self) -> None:
         """Check every byte; raises the first DamagedError."""

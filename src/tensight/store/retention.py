@@ -8,7 +8,7 @@ from pathlib import Path
 from tensight.store import layout
 from tensight.store.thinning import thin
 
-_PACE = 3  # old steps handled for each new one: thinning keeps ahead of writing, since it handles each step twice
+_PACE = 2  # old steps handled for each new one; each is handled twice, so one segment is done when the next is full
 
 
 class Retention:

@@ -98,9 +98,7 @@ class Segment:
             try:
                 if found.kind == FrameKind.STEP:
                     head, thinned = codec.decode_head(found.payload)
-                    new.append(
-                        IndexEntry(head.step, found.sequence, found.offset, found.size, len(head.hits), thinned)
-                    )
+                    new.append(IndexEntry(head.step, found.sequence, found.offset, found.size, len(head.hits), thinned))
                 elif found.kind == FrameKind.FOOTER:
                     self.closed = True
                 elif found.kind != FrameKind.INDEX:

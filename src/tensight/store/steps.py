@@ -66,7 +66,8 @@ class Steps(Sequence[StepRecord]):
         for step in list(self.numbers):
             yield self.at(step)
 
-    def __contains__(self, step: object) -> bool:
+    def has(self, step: int) -> bool:
+        """Whether a step is kept."""
         return step in self._where
 
     def __repr__(self) -> str:
@@ -111,7 +112,12 @@ class Steps(Sequence[StepRecord]):
 
     def since(self, sequence: int) -> list[int]:
         """Numbers of the steps that were written after a sequence number."""
-        return [step for step in self.numbers if self._where[step][1].sequence > sequence]
+        found = []
+        for step in reversed(self.numbers):  # sequence numbers grow with the steps
+            if self._where[step][1].sequence <= sequence:
+                break
+            found.append(step)
+        return found[::-1]
 
     def _entry(self, step: int) -> tuple[Segment, IndexEntry]:
         try:

@@ -66,7 +66,9 @@ class Extremes:
         return {tensor: {found[1] for found in best if found} for tensor, best in self._best.items()}
 
 
-def whole_steps(heads: Sequence[StepRecord], important: Iterable[int], around: int = AROUND, every: int = EVERY) -> set[int]:
+def whole_steps(
+    heads: Sequence[StepRecord], important: Iterable[int], around: int = AROUND, every: int = EVERY
+) -> set[int]:
     """Numbers of the steps that stay whole."""
     numbers = [head.step for head in heads]
     keep = {number for number in numbers if number % every == 0}

@@ -23,7 +23,7 @@ from tensight.records import (
     TensorInfo,
     Watchpoint,
 )
-from tensight.store import layout, process, tensors
+from tensight.store import kept, layout, process
 from tensight.store.appender import Appender, Skipped
 from tensight.store.codec import encode, encode_step
 from tensight.store.frame import FrameKind
@@ -150,7 +150,7 @@ class Writer:
                 self._flush_tensors()
                 known = self._state.tensors
                 dtypes = {id: known[id].dtype for id in arrays if id in known}
-                size = tensors.write(layout.tensor_file(self.part_folder, step), step, arrays, dtypes)
+                size = kept.write(layout.tensor_file(self.part_folder, step), step, arrays, dtypes)
                 before = self._state.kept.get(step)
                 ids = sorted({*arrays, *(before.tensors if before else ())})
                 self._put("list of kept tensors", FrameKind.KEPT, Kept(step, tuple(ids), size), self._state.put_kept)
@@ -209,7 +209,7 @@ class Writer:
 
     def _drop_tensors(self, newest: int) -> None:
         """Delete the oldest files of kept tensors until the rest is within bounds; findings keep theirs longest."""
-        total = sum(kept.size for kept in self._state.kept.values())
+        total = sum(file.size for file in self._state.kept.values())
         important = self._important_steps()
         for step in sorted(self._state.kept, key=lambda step: (step in important, step)):
             if total <= self._tensor_bytes:

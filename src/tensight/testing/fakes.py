@@ -106,6 +106,9 @@ class RecordingSink:
     def backward(self) -> None:
         self._add(Seen("backward"))
 
+    def before_update(self, optimizer: str) -> None:
+        self._add(Seen("before_update", name=optimizer))
+
     def updated(self, optimizer: str) -> None:
         self._add(Seen("updated", name=optimizer))
         self.step += 1

@@ -18,12 +18,14 @@ from tensight.frameworks.mindspore.cells import Cells
 from tensight.frameworks.mindspore.graphs import Graphs
 from tensight.frameworks.mindspore.losses import Losses
 from tensight.frameworks.mindspore.networks import OPTIMIZERS, Networks
-from tensight.frameworks.mindspore.patches import Patches
 from tensight.frameworks.mindspore.scaling import Scaling
 from tensight.frameworks.mindspore.updates import Updates
 from tensight.frameworks.mindspore.values import copied, measured, view
 from tensight.frameworks.mindspore.watching import Watching
+from tensight.frameworks.patches import Patches
 from tensight.records import Needs, Stats
+
+_PLAIN = Needs()
 
 
 class MindSporeAdapter:
@@ -34,6 +36,9 @@ class MindSporeAdapter:
 
     def __init__(self) -> None:
         self._patches = Patches()
+        # What MindSpore's graph compiler may come across in the user's code. It compiles the Python it finds, so
+        # these are lifted while it works: ours would be compiled into the user's graph, or fail to.
+        self._compilable = Patches()
         self._watching: Watching | None = None
         self._networks: Networks | None = None
         self._updates: Updates | None = None
@@ -52,25 +57,26 @@ class MindSporeAdapter:
         graphs = Graphs(watching, networks, updates, losses)
         backward = Backward(watching, losses, updates)
         cells = Cells(watching, networks, updates, losses, graphs, api._pynative_executor.requires_grad)
-        replace = self._patches.replace
-        replace(nn.Cell, "__call__", cells.patch)
-        replace(executor, "end_graph", backward.patch_end_graph)
-        replace(executor, "grad", backward.patch_grad)
+        wrap = self._patches.wrap
+        wrap_compilable = self._compilable.wrap
+        wrap(nn.Cell, "__call__", cells.patch)
+        wrap(executor, "end_graph", backward.patch_end_graph)
+        wrap(executor, "grad", backward.patch_grad)
         for optimizer in OPTIMIZERS:
-            replace(optimizer, "__init__", updates.patch_init, compilable=True)
-        replace(api._JitExecutor, "__call__", lambda call: graphs.patch_jit(call, cells.stack, lambda: cells.inside))
+            wrap_compilable(optimizer, "__init__", updates.patch_init)
+        wrap(api._JitExecutor, "__call__", lambda call: graphs.patch_jit(call, cells.stack, lambda: cells.inside))
         for compiler in (api._JitExecutor, api._CellGraphExecutor):
-            replace(compiler, "compile", graphs.patch_compile(self._patches))
+            wrap(compiler, "compile", graphs.patch_compile(self._compilable))
         scaling = Scaling(watching, losses, updates)
         amp = sys.modules.get("mindspore.amp")
         for scaler in ("DynamicLossScaler", "StaticLossScaler"):
             kind = getattr(amp, scaler, None)
             if kind is not None:
-                replace(kind, "scale", scaling.patch_scale, compilable=True)
-                replace(kind, "adjust", scaling.patch_adjust, compilable=True)
+                wrap_compilable(kind, "scale", scaling.patch_scale)
+                wrap_compilable(kind, "adjust", scaling.patch_adjust)
         iterators = sys.modules.get("mindspore.dataset.engine.iterators")
         if iterators is not None:
-            replace(iterators.Iterator, "__next__", Batches(watching).patch)
+            wrap(iterators.Iterator, "__next__", Batches(watching).patch)
 
     def detach(self) -> None:
         """Put everything back."""
@@ -80,6 +86,7 @@ class MindSporeAdapter:
             self._watching.probe("detaching", self._updates.before_forward)
         self._watching.busy = True  # what somebody still holds of ours does nothing from now on
         self._patches.restore()
+        self._compilable.restore()
         self._watching = self._networks = self._updates = None
 
     def add(self, model: object, optimizer: object | None = None) -> None:
@@ -96,7 +103,7 @@ class MindSporeAdapter:
     def depth_changed(self) -> None:
         """Nothing to do: every probe reads the depth itself, and cell hooks are never left standing."""
 
-    def statistics(self, tensor: object, needs: Needs = Needs(), before: object | None = None) -> Stats:
+    def statistics(self, tensor: object, needs: Needs = _PLAIN, before: object | None = None) -> Stats:
         earlier = None if before is None else (before if isinstance(before, np.ndarray) else view(before))
         return measured(view(tensor), needs, earlier)
 
@@ -111,6 +118,3 @@ def api_module() -> Any:
         if module is not None and hasattr(module, "_pynative_executor"):
             return module
     raise RuntimeError(f"MindSpore {mindspore.__version__} has no executor that Tensight knows")
-
-
-

@@ -8,9 +8,9 @@ from typing import Any
 
 from mindspore import Tensor
 
-from tensight.frameworks.mindspore.lines import user_line
 from tensight.frameworks.mindspore.values import measured, tensors, view
-from tensight.frameworks.mindspore.watching import Watching
+from tensight.frameworks.mindspore.watching import Watching, free_name
+from tensight.frameworks.source import user_source
 from tensight.records import Needs, Part
 from tensight.records.event import Value
 
@@ -53,16 +53,14 @@ class Batches:
     def _tell(self, iterator: Any) -> str:
         dataset = getattr(iterator, "dataset", None) or getattr(iterator, "ori_dataset", None)
         base = type(dataset).__name__ if dataset is not None else "Dataset"
-        name, count = base, 2
-        while name in self._names:
-            name, count = f"{base}-{count}", count + 1
+        name = free_name(base, self._names)
         self._names.add(name)
         settings: dict[str, Value] = {}
         for key in ("batch_size", "num_parallel_workers", "drop_remainder"):
             value = getattr(dataset, key, None)
             if isinstance(value, (bool, int, str)):
                 settings[key] = value
-        self._watching.sink.part(Part("loader", name, base, settings, user_line()))
+        self._watching.sink.part(Part("loader", name, base, settings, user_source()))
         return name
 
 

@@ -12,12 +12,12 @@ from mindspore.nn.learning_rate_schedule import LearningRateSchedule
 
 from tensight.frameworks.mindspore.functions import Functions
 from tensight.frameworks.mindspore.graphs import Graphs
-from tensight.frameworks.mindspore.lines import user_line
 from tensight.frameworks.mindspore.losses import Losses
 from tensight.frameworks.mindspore.networks import OPTIMIZERS, Cell_, Known, Networks, is_wrapper
 from tensight.frameworks.mindspore.updates import Updates
 from tensight.frameworks.mindspore.values import tensors
 from tensight.frameworks.mindspore.watching import Slot, Watching
+from tensight.frameworks.source import user_source
 from tensight.records import Kind, Phase
 
 Call = Callable[..., Any]
@@ -139,7 +139,7 @@ class Cells:
         self._fed = {id(tensor) for _, tensor in given}
         watching.sink.forward(network.name, training)
         values = {"training": bool(cell.training), "grad": records, "batch": batch_size(given)}
-        watching.sink.event("forward", network.name, values, user_line())
+        watching.sink.event("forward", network.name, values, user_source())
         if network.fresh and watching.some:
             network.fresh = False
             self._updates.observe_all(network)

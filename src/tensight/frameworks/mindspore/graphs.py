@@ -9,10 +9,10 @@ from mindspore import Tensor, nn
 
 from tensight.frameworks.mindspore.losses import Losses
 from tensight.frameworks.mindspore.networks import OPTIMIZERS, Known, Networks, is_wrapper
-from tensight.frameworks.mindspore.patches import Patches
 from tensight.frameworks.mindspore.updates import Optimizer, Updates
 from tensight.frameworks.mindspore.values import Unjudged, view
 from tensight.frameworks.mindspore.watching import Watching
+from tensight.frameworks.patches import Patches
 
 Call = Callable[..., Any]
 

@@ -9,9 +9,10 @@ import numpy as np
 from mindspore import Tensor, nn
 
 from tensight.frameworks.adapter import Array
-from tensight.frameworks.mindspore.lines import user_line
+from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.mindspore.values import number, view, widened
-from tensight.frameworks.mindspore.watching import Slot, Watching
+from tensight.frameworks.mindspore.watching import Slot, Watching, free_name
+from tensight.frameworks.source import user_source
 from tensight.records import Part
 from tensight.records.event import Value
 
@@ -23,7 +24,7 @@ class Losses:
 
     def __init__(self, watching: Watching) -> None:
         self._watching = watching
-        self._names: dict[int, tuple[weakref.ref[nn.Cell], str]] = {}
+        self._names: IdentityMap[nn.Cell, str] = IdentityMap()
         self._slots: dict[tuple[str, str], Slot] = {}
         self._last = ""  # the loss cell that was called last
         self.value: float | None = None
@@ -40,13 +41,17 @@ class Losses:
         values["function"] = type(cell).__name__
         if isinstance(result, Tensor):
             values["result_shape"] = shape_text(result.shape)
-        watching.sink.event("loss", name, values, user_line())
+        watching.sink.event("loss", name, values, user_source())
         if watching.all:
             for kind, tensor in zip(("prediction", "target"), given):
                 slot = self._slots.get((name, kind))
                 if slot is None:
                     slot = self._slots[name, kind] = watching.declare(
-                        kind, name, kind, tensor, type=type(cell).__name__  # type: ignore[arg-type]
+                        kind,
+                        name,
+                        kind,
+                        tensor,
+                        type=type(cell).__name__,  # type: ignore[arg-type]
                     )
                 watching.look(slot, tensor, "forward")
 
@@ -74,21 +79,17 @@ class Losses:
             watching.look(slot, array, "forward")
 
     def _name(self, cell: nn.Cell) -> str:
-        known = self._names.get(id(cell))
-        if known is not None and known[0]() is cell:
-            return known[1]
+        known = self._names.get(cell)
+        if known is not None:
+            return known
         base = type(cell).__name__
-        names = {name for _, name in self._names.values()}
-        name, count = base, 2
-        while name in names:
-            name, count = f"{base}-{count}", count + 1
-        self._names[id(cell)] = (weakref.ref(cell), name)
+        name = self._names[cell] = free_name(base, (name for _, name in self._names.items()))
         settings: dict[str, Value] = {}
         for key in ("reduction", "sparse", "label_smoothing"):
             value = getattr(cell, key, None)
             if isinstance(value, (bool, int, float, str)):
                 settings[key] = value
-        self._watching.sink.part(Part("loss", name, base, settings, user_line()))
+        self._watching.sink.part(Part("loss", name, base, settings, user_source()))
         return name
 
 

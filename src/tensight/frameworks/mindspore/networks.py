@@ -8,16 +8,20 @@ from typing import Any
 
 from mindspore import Parameter, Tensor, nn
 
+from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.mindspore.values import dtype_name
-from tensight.frameworks.mindspore.watching import Slot, Watching
+from tensight.frameworks.mindspore.watching import Slot, Watching, free_name
+from tensight.frameworks.source import variable_name
 from tensight.records import Kind, Module, Network
 from tensight.records import Parameter as ParameterRecord
 from tensight.records.event import Value
 
 ACTIVATIONS = frozenset(
-    "ReLU ReLU6 LeakyReLU PReLU RReLU ELU CELU SeLU SELU GELU FastGelu SiLU Mish Sigmoid LogSigmoid HSigmoid HSwish "
-    "Hardsigmoid Hardswish HardTanh Hardtanh HShrink SoftShrink Softsign SoftSign Softplus Tanh Tanhshrink Softmax "
-    "Softmax2d Softmin LogSoftmax GLU Threshold SoftmaxExt PReLUExt GELUExt".split()
+    """
+    ReLU ReLU6 LeakyReLU PReLU RReLU ELU CELU SeLU SELU GELU FastGelu SiLU Mish Sigmoid LogSigmoid HSigmoid HSwish
+    Hardsigmoid Hardswish HardTanh Hardtanh HShrink SoftShrink Softsign SoftSign Softplus Tanh Tanhshrink Softmax
+    Softmax2d Softmin LogSoftmax GLU Threshold SoftmaxExt PReLUExt GELUExt
+    """.split()  # noqa: SIM905 - a list of a hundred quotes is harder to read
 )
 _SETTINGS = ("p", "keep_prob", "axis", "dim", "use_batch_statistics", "momentum", "eps", "in_channels", "out_channels")
 _RUNNING = ("moving_mean", "moving_variance")
@@ -26,10 +30,9 @@ _RUNNING = ("moving_mean", "moving_variance")
 class Cell_:
     """A cell of a known network."""
 
-    __slots__ = ("activation", "calls", "network", "path", "ref", "slots", "turn", "type")
+    __slots__ = ("activation", "calls", "network", "path", "slots", "turn", "type")
 
     def __init__(self, cell: nn.Cell, network: Known, path: str) -> None:
-        self.ref = weakref.ref(cell)
         self.network = network
         self.path = path
         self.type = type(cell).__name__
@@ -102,24 +105,22 @@ class Networks:
 
     def __init__(self, watching: Watching) -> None:
         self._watching = watching
-        self._cells: dict[int, Cell_] = {}
-        self._weights: dict[int, Weight] = {}
+        self._cells: IdentityMap[nn.Cell, Cell_] = IdentityMap()
+        self._weights: IdentityMap[Tensor, Weight] = IdentityMap()
         self.all: list[Known] = []
 
     def cell(self, cell: nn.Cell) -> Cell_ | None:
-        known = self._cells.get(id(cell))
-        return known if known is not None and known.ref() is cell else None
+        return self._cells.get(cell)
 
     def weight(self, parameter: Tensor) -> Weight | None:
-        known = self._weights.get(id(parameter))
-        return known if known is not None and known.ref() is parameter else None
+        return self._weights.get(parameter)
 
     def stranger(self, parameter: Parameter) -> Weight:
         """A parameter that an optimizer holds and no known network has."""
         known = self.weight(parameter)
         if known is None:
             node, _, slot = parameter.name.rpartition(".")
-            known = self._weights[id(parameter)] = Weight(parameter, "", node, slot, kind_of(parameter, ""), "")
+            known = self._weights[parameter] = Weight(parameter, "", node, slot, kind_of(parameter, ""), "")
         return known
 
     def find(self, root: nn.Cell) -> Known:
@@ -145,7 +146,7 @@ class Networks:
         for path, cell in root.cells_and_names():
             known = self.cell(cell)
             if known is None or known.network is not network or known.path != path:
-                known = self._cells[id(cell)] = Cell_(cell, network, path)
+                known = self._cells[cell] = Cell_(cell, network, path)
             network.cells.append(known)
             modules.append(Module(path, known.type, known.activation, settings=settings_of(cell)))
             for slot, value, kind in own_tensors(cell):
@@ -174,17 +175,12 @@ class Networks:
     def _own(self, value: Tensor, network: str, path: str, slot: str, kind: Kind, of: str) -> Weight:
         known = self.weight(value)
         if known is None or (known.network, known.node, known.slot, known.kind) != (network, path, slot, kind):
-            known = self._weights[id(value)] = Weight(value, network, path, slot, kind, of)
+            known = self._weights[value] = Weight(value, network, path, slot, kind, of)
         return known
 
     def _name(self, root: nn.Cell) -> str:
-        base = type(root).__name__
-        names = {network.name for network in self.all}
-        count = 2
-        name = base
-        while name in names:
-            name, count = f"{base}-{count}", count + 1
-        return name
+        base = variable_name(root) or type(root).__name__
+        return free_name(base, (network.name for network in self.all))
 
 
 def own_tensors(cell: nn.Cell) -> Iterator[tuple[str, Tensor, Kind]]:

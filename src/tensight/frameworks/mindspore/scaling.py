@@ -8,11 +8,12 @@ from typing import Any
 
 from mindspore import Tensor
 
-from tensight.frameworks.mindspore.lines import user_line
+from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.mindspore.losses import Losses
 from tensight.frameworks.mindspore.updates import Updates
 from tensight.frameworks.mindspore.values import number
-from tensight.frameworks.mindspore.watching import Watching
+from tensight.frameworks.mindspore.watching import Watching, free_name
+from tensight.frameworks.source import user_source
 from tensight.records import Part
 
 Call = Callable[..., Any]
@@ -25,7 +26,7 @@ class Scaling:
         self._watching = watching
         self._losses = losses
         self._updates = updates
-        self._known: dict[int, tuple[Any, str]] = {}
+        self._names: IdentityMap[Any, str] = IdentityMap()
 
     def patch_scale(self, original: Call) -> Call:
         def scale(scaler: Any, inputs: Any) -> Any:
@@ -52,7 +53,7 @@ class Scaling:
         watching = self._watching
         good = bool(number(finite)) if isinstance(finite, Tensor) else bool(finite)
         scale = number(scaler.scale_value)
-        watching.sink.event("scale", self._name(scaler), {"scale": scale, "overflow": not good}, user_line())
+        watching.sink.event("scale", self._name(scaler), {"scale": scale, "overflow": not good}, user_source())
         if scale is not None:
             watching.sink.scalar("scale", scale)
         if not good and self._updates.pending:
@@ -60,17 +61,15 @@ class Scaling:
                 self._updates.stepped(optimizer, {"skipped": True})
 
     def _name(self, scaler: Any) -> str:
-        known = self._known.get(id(scaler))
-        if known is not None and known[0]() is scaler:
-            return known[1]
+        known = self._names.get(scaler)
+        if known is not None:
+            return known
         base = type(scaler).__name__
-        taken = sum(1 for _, name in self._known.values() if name.split("-")[0] == base)
-        name = base if not taken else f"{base}-{taken + 1}"
-        self._known[id(scaler)] = (weakref.ref(scaler), name)
+        name = self._names[scaler] = free_name(base, (name for _, name in self._names.items()))
         settings = {
             key: value
             for key in ("scale_factor", "scale_window")
             if isinstance(value := getattr(scaler, key, None), (int, float))
         }
-        self._watching.sink.part(Part("scaler", name, base, settings, user_line()))
+        self._watching.sink.part(Part("scaler", name, base, settings, user_source()))
         return name

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from mindspore import Parameter, Tensor, nn
 
-from tensight.frameworks.mindspore.lines import user_line
 from tensight.frameworks.mindspore.networks import OPTIMIZERS, Known, Networks
 from tensight.frameworks.mindspore.values import Unjudged, number, view
-from tensight.frameworks.mindspore.watching import Watching
+from tensight.frameworks.mindspore.watching import Watching, free_name
+from tensight.frameworks.source import user_source
 from tensight.records import Part, Source
 from tensight.records.event import Value
 
@@ -63,7 +63,7 @@ class Updates:
         return __init__
 
     def _born(self, cell: nn.Cell) -> None:
-        self._created.append((weakref.ref(cell), user_line()))
+        self._created.append((weakref.ref(cell), user_source()))
 
     def declare_new(self) -> None:
         """Tell the optimizers that were made since the last time."""
@@ -79,11 +79,7 @@ class Updates:
         for optimizer in self.all:
             if optimizer.ref() is cell:
                 return optimizer
-        base = type(cell).__name__
-        names = {optimizer.name for optimizer in self.all}
-        name, count = base, 2
-        while name in names:
-            name, count = f"{base}-{count}", count + 1
+        name = free_name(type(cell).__name__, (optimizer.name for optimizer in self.all))
         found = Optimizer(name, cell, source)
         self.all.append(found)
         self._tell(found)
@@ -139,9 +135,7 @@ class Updates:
                 tensor = gradient if isinstance(gradient, Tensor) else parameter
                 watching.look(known.gradient(watching, tensor), gradient, "backward", None, scale)
             self.keep_before(optimizer)
-        announce = getattr(watching.sink, "before_update", None)
-        if announce is not None:
-            announce(optimizer.name)
+        watching.sink.before_update(optimizer.name)
         return optimizer
 
     def keep_before(self, optimizer: Optimizer) -> None:

@@ -51,17 +51,13 @@ def copied(tensor: Any) -> Array:
 
 def measured(array: Array, needs: Needs, before: Array | None = None) -> Stats:
     """One pass over an array; by the native kernel where there is one."""
-    if native.available() and array.dtype.kind in _PLAIN and array.flags.c_contiguous:
-        same = before is not None and before.dtype == array.dtype and before.shape == array.shape
-        if before is None or (same and before.flags.c_contiguous):
-            return _native(array, needs, before)
+    name = array.dtype.name
+    if native.available() and name in native.DTYPES and array.flags.c_contiguous:
+        if before is None:
+            return native.contiguous(array.ctypes.data, name, array.size, needs)
+        if before.dtype == array.dtype and before.shape == array.shape and before.flags.c_contiguous:
+            return native.contiguous(array.ctypes.data, name, array.size, needs, before.ctypes.data)
     return reference.statistics(widened(array), needs, None if before is None else widened(before))
-
-
-def _native(array: Array, needs: Needs, before: Array | None) -> Stats:
-    pointer = None if before is None else before.ctypes.data
-    strides = tuple(stride // array.itemsize for stride in array.strides)
-    return native.one(array.ctypes.data, array.dtype.name, array.shape, strides, needs, pointer)
 
 
 def tensors(value: Any, slot: str, depth: int = 0) -> Iterator[tuple[str, Tensor]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mindspore import Tensor
 
 from tensight.frameworks.adapter import Array, Sink
-from tensight.frameworks.mindspore.lines import user_line
 from tensight.frameworks.mindspore.values import Unjudged, copied, dtype_name, measured, view
+from tensight.frameworks.source import user_source
 from tensight.records import Depth, Kind, Needs, Phase, TensorInfo
 
 
@@ -50,7 +50,7 @@ class Watching:
 
     def declare(self, kind: Kind, node: str, slot: str, tensor: Tensor | Array, **more: Any) -> Slot:
         """Say which tensor is meant, before its first observation."""
-        source = user_line() if kind not in ("weight", "frozen", "buffer", "gradient") else None
+        source = user_source() if kind not in ("weight", "frozen", "buffer", "gradient") else None
         info = TensorInfo(
             id=self.sink.new_id(),
             kind=kind,
@@ -64,9 +64,7 @@ class Watching:
         self.sink.tensor(info)
         return Slot(info)
 
-    def look(
-        self, slot: Slot, tensor: Any, phase: Phase, before: Array | None = None, scale: float = 1.0
-    ) -> None:
+    def look(self, slot: Slot, tensor: Any, phase: Phase, before: Array | None = None, scale: float = 1.0) -> None:
         """Take a tensor's statistics now and tell them. `scale` is what its values were multiplied with."""
         info = slot.info
         try:
@@ -103,3 +101,15 @@ class Watching:
         if what not in self._told:
             self._told.add(what)
             self.sink.gap(what, reason, remedy)
+
+
+def free_name(base: str, taken: Iterable[str]) -> str:
+    """
+    >>> free_name("Adam", ["Adam", "SGD"])
+    'Adam-2'
+    """
+    names = set(taken)
+    name, count = base, 2
+    while name in names:
+        name, count = f"{base}-{count}", count + 1
+    return name

@@ -81,8 +81,7 @@ class Model:
         self.compiled = is_compiled(root)
         self.parameters: list[Held] = []
         self.buffers: list[Held] = []
-        self.extra: list[tuple[str, nn.Module]] = []  # modules outside named_modules(), weakly kept by their owner
-        self.extra_refs: list[tuple[str, weakref.ref]] = []
+        self.extra_refs: list[tuple[str, weakref.ref]] = []  # modules outside named_modules(), by path
         self.loose: list[tuple[str, str, weakref.ref]] = []  # parameters outside named_parameters(): node, slot
         self.described: Network | None = None
         self.incomplete = False  # lazy modules: described again after the first call

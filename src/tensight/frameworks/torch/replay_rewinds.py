@@ -17,6 +17,7 @@ from tensight.frameworks.torch.replay_look import TorchLook
 from tensight.frameworks.torch.snapshot import Snapshot
 
 _SEARCH_EVERY = 20.0  # seconds between two searches for optimizers and modules
+_MOST_BATCHES = 512  # kept since the last snapshot; with more, the snapshot is of no use
 _Iterator = dataloader._BaseDataLoaderIter
 
 
@@ -28,8 +29,10 @@ class TorchRewinds:
         self._searched = -_SEARCH_EVERY
         self._batches: deque[Any] = deque()
         self._keeping = False
+        self._off = False
+        self._asking = self._data = 0  # which data set a batch is asked of now, and of which batches are kept
         self._again: deque[Any] | None = None  # in a copy: batches to hand out once more
-        self._next: Any = None
+        self._put_on: tuple[Any, Any] = (None, None)
 
     def hindrance(self) -> str:
         return self.never() or (
@@ -63,6 +66,7 @@ class TorchRewinds:
             self._searched = now
         held = self._snapshot.take(search=search)
         self._batches.clear()
+        self._data = self._asking
         self._keeping = True
         return held
 
@@ -71,25 +75,40 @@ class TorchRewinds:
         return self._snapshot.put_back()
 
     def serve_batches(self, on_next: Callable[[bool], None]) -> None:
-        self._next = original = _Iterator.__next__
+        original = _Iterator.__next__
 
         @functools.wraps(original)
         def following(iterator: Any) -> Any:
+            if self._off:
+                return original(iterator)
+            data = id(getattr(iterator, "_dataset", None))
+            self._asking = data
             on_next(getattr(iterator, "_num_workers", 0) > 0)
             if self._again is not None:
-                if not self._again:
-                    raise StopIteration
+                if not self._again or data != self._data:
+                    raise StopIteration  # a copy has no loader workers: evaluation is left out
                 return self._again.popleft()
             batch = original(iterator)
-            if self._keeping:
+            if self._keeping and data == self._data:
                 self._batches.append(batch)
+                if len(self._batches) > _MOST_BATCHES:
+                    self._forget()
             return batch
 
         _Iterator.__next__ = following
+        self._put_on = (original, following)
+
+    def can_restore(self) -> bool:
+        return self._keeping and self._asking == self._data
 
     def drop(self) -> None:
-        if self._next is not None:
-            _Iterator.__next__ = self._next
+        self._off = True
+        original, following = self._put_on
+        if _Iterator.__next__ is following:  # somebody may have wrapped it since
+            _Iterator.__next__ = original
+        self._forget()
+
+    def _forget(self) -> None:
         self._snapshot = Snapshot()
         self._batches.clear()
         self._keeping = False

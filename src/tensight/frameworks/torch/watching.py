@@ -91,7 +91,7 @@ class Watching:
         """Whether this is no place to look: recomputation inside a backward pass, another thread, a transform."""
         return (
             _graph_task() != -1
-            or threading.get_ident() != self.thread
+            or (self.outermost and threading.get_ident() != self.thread)
             or torch._C._get_tracing_state() is not None
             or torch._C._functorch.peek_interpreter_stack() is not None
         )

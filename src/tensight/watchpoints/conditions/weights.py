@@ -124,8 +124,11 @@ class WeightNotChanged(Condition):
             return Verdict(error="no_value", note=note)
         if moved:
             return QUIET
-        held = {name: (now.change.abs_max, self.given[name]) for name in ("rtol", "atol")}
-        return Verdict(dict(held), note=finite_note(now))
+        held: dict[str, tuple[float, float | None]] = {}
+        for name in ("rtol", "atol"):
+            held[name] = (now.change.abs_max, self.given[name])
+        notes = (f"the largest change of an element is {now.change.abs_max:g}", finite_note(now))
+        return Verdict(held, note="; ".join(filter(None, notes)))
 
     def _moved(self, change: Change) -> bool | None:
         """Whether any element moved, also where another watchpoint's tolerances were counted and decide it."""

@@ -1,0 +1,308 @@
+"""Where the first value that is not finite came from: forward, loss, backward or update."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tensight.diagnosis.case import Case
+from tensight.diagnosis.rule import Fact, Rule
+from tensight.diagnosis.rules.operators import Reason, operator_name, reason
+from tensight.diagnosis.trouble import BadStep
+from tensight.diagnosis.words import at, called, plural, where
+from tensight.records import Finding, Observation, Replay, Source, Stats, TensorInfo, Where
+
+# Faults that a value which is not finite may be named by.
+NONFINITE = frozenset(
+    {
+        "nonfinite_value",
+        "log_of_zero",
+        "log_of_negative",
+        "sqrt_zero_gradient",
+        "sqrt_of_negative",
+        "division_by_zero",
+        "exp_overflow",
+        "softmax_all_masked",
+        "power_of_negative",
+        "fp16_overflow",
+        "exploding_activation",
+    }
+)
+
+# What a line of code may do to finite values, when no operator was seen: words in it → fault, and what to say.
+_RISKS = (
+    (r"\blog(?:2|10|1p)?\s*\(", "log_of_zero", "log", "log of 0 is -inf"),
+    (r"\bsqrt\s*\(|\*\*\s*0?\.5\b|\bnorm\s*\(", "sqrt_zero_gradient", "sqrt", "sqrt has an infinite slope at 0"),
+    (r"\bexp\s*\(", "exp_overflow", "exp", "exp overflows above 88 in float32"),
+    (r"(?<!/)/(?!/)", "division_by_zero", "div", "a division by 0 is inf or NaN"),
+)
+
+
+def bad_values(stats: Stats) -> str:
+    """
+    >>> bad_values(Stats(count=10, nan=2, pos_inf=1))
+    '2 NaN and 1 inf of 10 values'
+    """
+    said = [f"{count} {name}" for count, name in ((stats.nan, "NaN"), (stats.inf, "inf")) if count]
+    return f"{' and '.join(said)} of {stats.count} values"
+
+
+def fed_bad(case: Case, bad: BadStep) -> bool:
+    """Whether what the step was fed was bad already."""
+    return bool(bad.of_kind("input", "target")) or case.batches.at(bad.step) is not None
+
+
+def replay_of(case: Case, step: int) -> Replay | None:
+    """The replay of a step that shows an operator."""
+    for replay in reversed(case.replays):
+        if replay.operator and replay.status in ("exact", "close") and abs(replay.step - step) <= 1:
+            return replay
+    return None
+
+
+class NonFinite(Rule):
+    """The first value that stopped being finite, and the operator or module that made it."""
+
+    fault = "nonfinite_value"
+    category = "numeric-nonfinite"
+    finds = "The first NaN or Inf of a run: which operator, module, loss or update made it out of finite values."
+    evidence = (
+        "statistics of inputs, module outputs, loss, gradients and weights, in order of execution",
+        "the bad step run again: the first operator with finite inputs and a bad result, and its inputs",
+    )
+    explains = NONFINITE | {"exploding_gradient", "loss_scale_keeps_falling"}
+    every = 10
+    urgent = True
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        bad = case.trouble.first
+        if bad is None or fed_bad(case, bad):
+            return []
+        replay = replay_of(case, bad.step)
+        if replay is not None:
+            if replay.facts.get("given") is not None and not replay.facts.get("name"):
+                return []  # it came from outside the network: the data rule says so
+            found = self._replayed(case, bad, replay)
+            if found is not None:
+                return [found]
+        return [self._by_stage(case, bad)]
+
+    # with the operator known
+
+    def _replayed(self, case: Case, bad: BadStep, replay: Replay) -> Finding | None:
+        why = reason(replay) or self._unexplained(replay)
+        facts: list[Fact] = [(f"input {index} of the operator", text) for index, text in enumerate(replay.inputs)]
+        facts += [(f"replay: {key}", value) for key, value in replay.facts.items() if key.startswith("bad")]
+        backward = replay.phase == "backward"
+        name = operator_name(replay)
+        rows, of = replay.facts.get("bad_rows"), replay.facts.get("bad_rows_of")
+        where_rows = f" ({rows} of {of} rows are hit)" if isinstance(of, int) and of > 1 else ""
+        since = f"first bad value in step {replay.step}, {replay.phase} pass"
+        if backward and not bad.loss:
+            since += "; forward values were all finite"
+        return self.finding(
+            f"{why.title}: {'gradient' if backward else 'value'} became {'NaN' if replay.facts.get('bad_nan') else 'inf'}",
+            fault=why.fault,
+            category=why.category,
+            confidence=why.confidence if replay.status == "exact" else why.confidence - 0.05,
+            since_step=min(replay.step, bad.step),
+            where=where(replay.source, module=replay.module, op=f"aten.{name}", network=self._network(bad)),
+            why=why.why + where_rows,
+            facts=facts,
+            fix=self._in_line(why.fix, replay.source),
+            since=since,
+            then=replay.then,
+            replay=replay.status,
+            confirm=(f"print the smallest and largest input of {name} in step {replay.step}{at(replay.source)}",),
+        )
+
+    @staticmethod
+    def _in_line(fix: tuple[str, ...], source: Source | None) -> tuple[str, ...]:
+        if source is None or not source.code:
+            return fix
+        return (f"{source.file}:{source.line}  {source.code.strip()}   ← {fix[0]}", *fix[1:])
+
+    @staticmethod
+    def _unexplained(replay: Replay) -> Reason:
+        name = operator_name(replay)
+        given = "; ".join(replay.inputs) or "finite values"
+        return Reason(
+            "nonfinite_value",
+            "numeric-nonfinite",
+            f"{name} gives a value that is not finite",
+            f"{name} turned finite values into NaN or inf; it was given {given}",
+            (f"look at the arguments of {name} in this line and keep them inside its range",),
+            0.8,
+        )
+
+    # with modules and tensors only
+
+    def _by_stage(self, case: Case, bad: BadStep) -> Finding:
+        network = self._network(bad)
+        forward = bad.of_kind("output", "activation", "prediction")
+        old = [pair for pair in bad.of_kind("weight", "frozen") if pair[0].phase == "forward"]
+        if old and (not forward or old[0][0].order < forward[0][0].order):
+            return self._weights_before(case, bad, old[0][1], old[0][0])
+        if forward:
+            return self._in_forward(case, bad, *forward[0])
+        if bad.loss:
+            return self._in_loss(case, bad, network)
+        if bad.gradient:
+            return self._in_backward(case, bad, network)
+        return self._in_update(case, bad, network)
+
+    @staticmethod
+    def _network(bad: BadStep) -> str | None:
+        return next((info.network for _, info in bad.bad if info.network), None)
+
+    def _say(
+        self,
+        bad: BadStep,
+        title: str,
+        why: str,
+        place: Where,
+        *,
+        since: str,
+        source: Source | None,
+        facts: list[Fact],
+        backward: bool = False,
+        confidence: float = 0.6,
+        category: str = "",
+        fault: str = "",
+        fix: tuple[str, ...] = (),
+    ) -> Finding:
+        """The finding of a stage; a risky function in the guilty line makes it more than a place."""
+        if not fault and source is not None and source.code:
+            for pattern, risk, name, words in _RISKS:
+                if re.search(pattern, source.code) and (risk != "sqrt_zero_gradient" or backward):
+                    fault, why = risk, f"{why}; the line uses {name}, and {words}"
+                    place = where(source, module=place.module, op=name, network=place.network)
+                    fix = fix or (f"{source.file}:{source.line}  keep the argument of {name} inside its range",)
+                    break
+        return self.finding(
+            title,
+            fault=fault,
+            category=category,
+            confidence=confidence,
+            since_step=bad.step,
+            where=place,
+            why=why,
+            facts=facts,
+            fix=fix or ("run once with --rewind: the bad step is run again and the operator named",),
+            since=since,
+            then=self._then(bad),
+        )
+
+    @staticmethod
+    def _then(bad: BadStep) -> list[str]:
+        gradients, weights = bad.of_kind("gradient"), bad.of_kind("weight")
+        then = []
+        if gradients:
+            then.append(plural(len(gradients), "gradient"))
+        if weights:
+            then.append(plural(len(weights), "weight"))
+        return then
+
+    def _in_forward(self, case: Case, bad: BadStep, one: Observation, info: TensorInfo) -> Finding:
+        source = info.source or case.source_of(info.network, info.node)
+        before = case.trouble.before.last(one.tensor) if case.trouble.before is not None else None
+        facts: list[Fact] = [(f"output of {called(info.name)}", bad_values(one.stats))]
+        if before is not None and before.max is not None and before.min is not None:
+            facts.append((f"largest value of {called(info.name)} before", max(abs(before.min), abs(before.max))))
+        name = info.op or info.type
+        half = info.dtype == "float16" and one.stats.pos_inf + one.stats.neg_inf > 0
+        why = f"{called(info.name)} ({name}) returned {bad_values(one.stats)} in the forward pass"
+        if half:
+            why += "; it works in half precision (float16), where everything above 65504 overflows to inf"
+        else:
+            why += "; everything before it in this step was finite"
+        return self._say(
+            bad,
+            f"{called(info.name)} gives {'NaN' if one.stats.nan else 'inf'}",
+            why,
+            where(source, module=info.node, op=name, network=info.network),
+            since=f"first bad value in step {bad.step}, forward pass",
+            source=source,
+            facts=facts,
+            fault="fp16_overflow" if half else "",
+            category="precision" if half else "",
+            fix=("do this part in float32 or bfloat16, or scale its values down",) if half else (),
+            confidence=0.85 if half else 0.6,
+        )
+
+    def _in_loss(self, case: Case, bad: BadStep, network: str | None) -> Finding:
+        site = case.losses.main()
+        source = site.source if site is not None else None
+        name = site.function if site is not None else "the loss"
+        return self._say(
+            bad,
+            "the loss is not finite while all module outputs are",
+            f"all outputs of the network were finite in step {bad.step}, the loss was not: {name} made it{at(source)}",
+            where(source, op=name if site is not None else None, network=network),
+            since=f"first bad value in step {bad.step}, loss",
+            source=source,
+            facts=[("loss", str(bad.kept.record.loss))],
+        )
+
+    def _in_backward(self, case: Case, bad: BadStep, network: str | None) -> Finding:
+        through = bad.of_kind("output_gradient", "gradient")
+        one, info = through[0]
+        source = info.source
+        site = case.losses.main()
+        if info.kind == "gradient" or source is None:
+            source = site.source if site is not None else None
+        what = f"the gradient of {called(info.name)}" if info.kind == "gradient" else f"the gradient that reaches {called(info.name)}"
+        return self._say(
+            bad,
+            "gradients are not finite while the loss is",
+            f"the loss of step {bad.step} was finite ({bad.kept.record.loss}), but in the backward pass {what} held"
+            f" {bad_values(one.stats)}: an operator between it and the loss has an infinite slope",
+            where(
+                source,
+                module=info.node,
+                parameter=info.name if info.kind == "gradient" else None,
+                network=info.network,
+            ),
+            since=f"first bad value in step {bad.step}, backward pass; forward values were all finite",
+            source=source,
+            facts=[(what, bad_values(one.stats))],
+            backward=True,
+        )
+
+    def _weights_before(self, case: Case, bad: BadStep, info: TensorInfo, one: Observation) -> Finding:
+        start = bad.step == 0
+        return self._say(
+            bad,
+            f"{info.name} is not finite before {'the first' if start else 'this'} step",
+            f"the weight {info.name} held {bad_values(one.stats)} before anything was computed"
+            + ("; memory that was never initialised (torch.empty) or a bad checkpoint looks like this" if start else ""),
+            where(
+                case.source_of(info.network, info.node), module=info.node, parameter=info.name, network=info.network
+            ),
+            since=f"bad when step {bad.step} began",
+            source=None,
+            facts=[(info.name, bad_values(one.stats))],
+            fault="nonfinite_initial_weights" if start else "",
+            category="initialisation" if start else "",
+            fix=("initialise the weight (nn.init) or check the checkpoint it was loaded from",),
+            confidence=0.9 if start else 0.5,
+        )
+
+    def _in_update(self, case: Case, bad: BadStep, network: str | None) -> Finding:
+        weights = bad.of_kind("weight", "frozen")
+        info = weights[0][1] if weights else None
+        part = case.optimizer_of(network or "") or case.main_optimizer()
+        calls = case.order.optimizers.get(part.name) if part is not None else None
+        source = calls.step_source if calls is not None else None
+        return self._say(
+            bad,
+            "the update made weights that are not finite",
+            f"gradients of step {bad.step} were finite, the weights after the update are not: the optimizer itself made"
+            " them (an eps of 0, a learning rate that is not finite, or an overflow of its state)",
+            where(source, module=info.node if info else None, parameter=info.name if info else None,
+                  op=f"{part.type}.step" if part is not None else None, network=network),
+            since=f"first bad value in step {bad.step}, update",
+            source=None,
+            facts=[(info.name, bad_values(weights[0][0].stats))] if info else [],
+            fix=("look at lr, eps and betas of the optimizer",),
+        )

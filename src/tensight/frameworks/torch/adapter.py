@@ -1,0 +1,90 @@
+"""The PyTorch adapter: levels watch and module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from tensight.frameworks.adapter import Array, Sink
+from tensight.frameworks.patches import Patches
+from tensight.frameworks.source import user_source, variable_name
+from tensight.frameworks.torch import statistics
+from tensight.frameworks.torch.backward import Backward
+from tensight.frameworks.torch.calls import Calls
+from tensight.frameworks.torch.cannot import CANNOT
+from tensight.frameworks.torch.created import Created
+from tensight.frameworks.torch.networks import Networks
+from tensight.frameworks.torch.optimizers import Optimizers
+from tensight.frameworks.torch.updates import Updates
+from tensight.frameworks.torch.watching import Watching, to_numpy
+from tensight.records import Needs, Stats
+
+
+class TorchAdapter:
+    """Finds and watches what an unmodified PyTorch program trains."""
+
+    name: ClassVar[str] = "torch"
+    cannot: ClassVar[Mapping[str, str]] = CANNOT
+
+    def __init__(self) -> None:
+        self.watching: Watching | None = None
+
+    def version(self) -> str:
+        return str(torch.__version__)
+
+    def attach(self, sink: Sink) -> None:
+        """Begin to find and watch."""
+        if self.watching is not None:
+            self.detach()
+        self.watching = watching = Watching(sink)
+        self._patches = patches = Patches()
+        created = Created(watching, patches)
+        self.networks = Networks(watching, created)
+        self.updates = Updates(watching, self.networks)
+        self.optimizers = Optimizers(watching, self.networks, self.updates, patches)
+        self.calls = Calls(watching, self.networks, patches)
+        self.backward = Backward(watching, self.networks, self.updates, patches)
+        self.backward.holds_parameters = self._is_trained_by_an_optimizer
+        self.calls.before_forward.append(self.backward.weights_may_have_changed)
+
+    def detach(self) -> None:
+        """Take off everything."""
+        if self.watching is not None:
+            self.watching.probe("detach", self.backward.weights_may_have_changed)()
+            self.watching.stop()
+            self._patches.restore()
+            self.optimizers.detach()
+            self.watching = None
+
+    def add(self, model: object, optimizer: object | None = None) -> None:
+        """Watch a model and its optimizer by name."""
+        if self.watching is None:
+            return
+        if isinstance(model, nn.Module):
+            self.networks.add(model, variable_name(model, 2))
+        if isinstance(optimizer, Optimizer):
+            self.optimizers.add(optimizer, user_source(2))
+            for known in self.networks.models.values():
+                self.networks.refresh(known)
+
+    def owns(self, value: object) -> bool:
+        return isinstance(value, (torch.Tensor, nn.Module, Optimizer))
+
+    def depth_changed(self) -> None:
+        if self.watching is not None:
+            self.watching.depth_changed()
+
+    def statistics(self, tensor: object, needs: Needs = Needs(), before: object | None = None) -> Stats:
+        assert isinstance(tensor, torch.Tensor)
+        return statistics.one(tensor, needs, before if isinstance(before, torch.Tensor) else None)
+
+    def numpy(self, tensor: object) -> Array:
+        assert isinstance(tensor, torch.Tensor)
+        return to_numpy(tensor)
+
+    def _is_trained_by_an_optimizer(self, model: object) -> bool:
+        return any(held.optimizer for held in model.parameters)  # type: ignore[attr-defined]

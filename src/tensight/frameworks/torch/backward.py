@@ -1,0 +1,240 @@
+"""Backward passes: the loss as a number, gradients that nobody will step with, parameters that nobody registered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tensight.frameworks.patches import Patches
+from tensight.frameworks.source import user_source
+from tensight.frameworks.torch import statistics
+from tensight.frameworks.torch.graph import leaves
+from tensight.frameworks.torch.networks import Held, Networks
+from tensight.frameworks.torch.updates import Updates
+from tensight.frameworks.torch.watching import Watched, Watching
+from tensight.records.event import Value
+
+_graph_task = torch._C._current_graph_task_id
+_is_compiling = torch.compiler.is_compiling
+
+
+class Backward:
+    """Watches `torch.autograd.backward` (which `Tensor.backward` calls) and `torch.autograd.grad`."""
+
+    def __init__(self, watching: Watching, networks: Networks, updates: Updates, patches: Patches) -> None:
+        self.watching = watching
+        self.networks = networks
+        self.updates = updates
+        self.scale_of: Any = None  # tensor → what a scaler multiplied it by
+        self.on_root: list = []  # called with the root of each backward pass before it runs
+        self.holds_parameters: Any = lambda model: False  # whether an optimizer holds parameters of a model
+        self._table: dict[object, Watched] = {}
+        self._walked: set[str] = set()
+        self._versions: dict[str, list[tuple[Held, int, tuple]]] = {}
+        patches.wrap(torch.autograd, "backward", self._around_backward)
+        patches.wrap(torch.autograd, "grad", self._around_grad)
+
+    def _around_backward(self, original: Any) -> Any:
+        watching = self.watching
+        begin = watching.probe("backward", self._begin)
+        end = watching.probe("backward end", self._end)
+
+        def backward(tensors, *args, **kwargs):
+            if _is_compiling() or not watching.active or _graph_task() != -1:
+                return original(tensors, *args, **kwargs)
+            values = begin(tensors)
+            try:
+                result = original(tensors, *args, **kwargs)
+            except BaseException:
+                watching.scale = 1.0
+                raise
+            if values is not None:
+                end(values)
+            return result
+
+        backward.__wrapped__ = original
+        return backward
+
+    def _begin(self, tensors: Any) -> dict[str, Value] | None:
+        watching = self.watching
+        root = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
+        if not isinstance(root, torch.Tensor):
+            return None
+        self.weights_may_have_changed()
+        watching.scale = self.scale_of(root) if self.scale_of is not None else 1.0
+        model = self.networks.models.get(watching.network)
+        module = model.ref() if model is not None else None
+        values: dict[str, Value] = {"cleared": self._cleared(model)}
+        if module is not None:
+            values["training"] = module.training
+        if watching.scale != 1.0:
+            values["scale"] = watching.scale
+        self._find_loose(root)
+        value = _number(root)
+        if value is not None:
+            values["loss"] = value / watching.scale
+        for tell in self.on_root:
+            tell(root, watching.scale)
+        return values
+
+    def _end(self, values: dict[str, Value]) -> None:
+        watching = self.watching
+        sink = watching.sink
+        loss = values.pop("loss", None)
+        if loss is not None:
+            self._loss(float(loss))
+        scale, watching.scale = watching.scale, 1.0
+        watching.backwards += 1
+        sink.event("backward", watching.network, values, user_source(3))
+        self._remember_weights(scale)
+        watching.stamp += 1
+        sink.backward()
+
+    def _loss(self, value: float) -> None:
+        watching = self.watching
+        watched = watching.watched(
+            self._table, "loss", torch.empty(()), "loss", "", "loss", watching.network, phase="forward"
+        )
+        watching.sink.observe(watched.id, statistics.scalar(value, watched.needs), "forward", None)
+        watching.sink.loss(value)
+
+    def _cleared(self, model: Any) -> bool | None:
+        """Whether gradients were empty or zero before this pass: seen from the smallest parameter that has one."""
+        if model is None:
+            return None
+        smallest = None
+        for held in model.parameters:
+            tensor = held.ref()
+            if tensor is not None and tensor.requires_grad:
+                if tensor.grad is None:
+                    continue
+                if smallest is None or tensor.numel() < smallest.numel():
+                    smallest = tensor
+        if smallest is None:
+            return True
+        if smallest.grad.is_sparse or smallest.device.type != "cpu":
+            return None
+        return not bool(smallest.grad.count_nonzero())
+
+    # torch.autograd.grad
+
+    def _around_grad(self, original: Any) -> Any:
+        watching = self.watching
+        happened = watching.probe("autograd.grad", self._grad)
+
+        def grad(outputs, inputs, *args, **kwargs):
+            result = original(outputs, inputs, *args, **kwargs)
+            if not _is_compiling() and watching.active and _graph_task() == -1:
+                happened(outputs, inputs, result)
+            return result
+
+        grad.__wrapped__ = original
+        return grad
+
+    def _grad(self, outputs: Any, inputs: Any, result: Any) -> None:
+        """Gradients of known parameters make it a backward pass; others (penalties) are only an event."""
+        watching = self.watching
+        root = outputs if isinstance(outputs, torch.Tensor) else next(iter(outputs))
+        given = [inputs] if isinstance(inputs, torch.Tensor) else list(inputs)
+        found = []
+        for tensor, gradient in zip(given, result):
+            held = self.networks.parameters.get(tensor) if isinstance(tensor, torch.Tensor) else None
+            if held is not None and isinstance(gradient, torch.Tensor):
+                found.append((held, gradient))
+        value = _number(root)
+        if not found:
+            watching.sink.event("grad", watching.network, {"inputs": len(given)}, user_source(3))
+            return
+        self.weights_may_have_changed()
+        if value is not None:
+            self._loss(value)
+        if watching.gradients:
+            norm = self.updates.look_at_given(found)
+            if norm is not None:
+                watching.sink.scalar("gradient_norm", norm)
+        watching.backwards += 1
+        watching.sink.event("backward", watching.network, {"function": "grad"}, user_source(3))
+        self._remember_weights(1.0, gradients_seen=True)
+        watching.stamp += 1
+        watching.sink.backward()
+
+    # loops without an optimizer
+
+    def weights_may_have_changed(self, *_: object) -> None:
+        """Called where a new round begins: weights that moved since the last backward pass end a step."""
+        if not self._versions:
+            return
+        remembered, self._versions = self._versions, {}
+        moved = False
+        for held_now in remembered.values():
+            for held, version, sample in held_now:
+                tensor = held.ref()
+                if tensor is not None and (tensor._version != version or _sample(tensor) != sample):
+                    moved = True
+                    break
+        if not moved:
+            self._versions = remembered
+            return
+        watching = self.watching
+        if watching.gradients:
+            found = [
+                (held, tensor)
+                for held_now in remembered.values()
+                for held, _, _ in held_now
+                if (tensor := held.ref()) is not None
+            ]
+            self.updates.look_at_weights(found)
+        watching.stamp += 1
+        watching.sink.weights_changed()
+
+    def _remember_weights(self, scale: float, gradients_seen: bool = False) -> None:
+        """Of models that no optimizer trains: gradients now, and what is needed to see later that weights changed."""
+        for model in self.networks.models.values():
+            if self.holds_parameters(model):
+                self._versions.pop(model.name, None)
+                continue
+            found = [
+                (held, tensor)
+                for held in model.parameters
+                if (tensor := held.ref()) is not None
+                and tensor.requires_grad
+                and (gradients_seen or tensor.grad is not None)
+            ]
+            if not found:
+                continue
+            if self.watching.gradients:
+                if not gradients_seen:
+                    norm = self.updates.look_at_gradients(found, scale)
+                    if norm is not None:
+                        self.watching.sink.scalar("gradient_norm", norm)
+                if model.name not in self._versions:
+                    self.updates.copy(found)
+            self._versions.setdefault(
+                model.name, [(held, tensor._version, _sample(tensor)) for held, tensor in found]
+            )
+
+    def _find_loose(self, root: torch.Tensor) -> None:
+        """Once per network: trained tensors that the graph reaches and no module has registered."""
+        name = self.watching.network
+        if name in self._walked or name not in self.networks.models or root.grad_fn is None:
+            return
+        self._walked.add(name)
+        self.networks.found_loose([tensor for tensor in leaves(root) if tensor not in self.networks.parameters])
+
+
+def _number(root: torch.Tensor) -> float | None:
+    if root.numel() != 1 or root.is_complex() or type(root) not in statistics.PLAIN or root.device.type == "meta":
+        return None
+    return float(root.detach().item())
+
+
+def _sample(tensor: torch.Tensor) -> tuple:
+    """A few elements, to notice changes that leave no trace in the version counter (`p.data -= …`)."""
+    values = tensor.detach()
+    if values.device.type != "cpu" or values.layout is not torch.strided or not values.numel():
+        return ()
+    flat = values.reshape(-1) if values.is_contiguous() else values
+    if flat.dim() != 1:
+        return ()
+    return tuple(flat[:: max(1, flat.numel() // 8)][:8].tolist())

@@ -1,0 +1,258 @@
+"""Calls of modules: the outermost ones are steps of the network, those inside are looked at when the depth says so.
+
+`nn.Module.__call__` is replaced once, for all modules, in place of hooks on each: a module carries nothing of ours, so
+it is pickled, copied, scripted and compared as before, and code that behaves differently when hooks are there (the
+fast path of transformer layers, torch.compile) does not notice.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+from torch import nn
+
+from tensight.frameworks.patches import Patches
+from tensight.frameworks.torch.nested import tensors
+from tensight.frameworks.torch.networks import Entry, Networks
+from tensight.frameworks.torch.watching import Scope, Watched, Watching
+from tensight.records import Kind
+
+MOST_CALLS = 32  # of one module between two backward passes: a cell that runs over a long sequence
+MOST_EVALUATIONS = 2  # outermost calls without gradients that are looked at between two updates
+_is_compiling = torch.compiler.is_compiling
+
+
+class Calls:
+    """Watches calls of modules."""
+
+    def __init__(self, watching: Watching, networks: Networks, patches: Patches) -> None:
+        self.watching = watching
+        self.networks = networks
+        self.before_forward: list = []  # called with (entry, module, args, kwargs) before an outermost call
+        self.function_like: Any = None  # looks at results of activation modules that belong to no network
+        self._evaluations = (-1, 0)
+        self._evaluation = 0
+        self._observing = False
+        self._said: set[str] = set()
+        patches.wrap(nn.Module, "__call__", self._around)
+
+    def _around(self, original: Any) -> Any:
+        watching = self.watching
+        begin = watching.probe("forward", self._begin)
+        end = watching.probe("forward end", self._end)
+        enter = watching.probe("module call", self._enter)
+        leave = watching.probe("module output", self._leave)
+        entries = self.networks.entries.values
+        scopes = watching.scopes
+
+        def __call__(module, *args, **kwargs):
+            if _is_compiling() or not watching.active:
+                return original(module, *args, **kwargs)
+            if watching.outermost:
+                if not watching.observing:
+                    return original(module, *args, **kwargs)
+                entry = entries.get(id(module))
+                scope = enter(module, entry)
+                if scope is None:
+                    result = original(module, *args, **kwargs)
+                    if watching.observing:
+                        leave(None, module, args, kwargs, result)
+                    return result
+                scopes.append(scope)
+                try:
+                    result = original(module, *args, **kwargs)
+                finally:
+                    scopes.pop()
+                leave(scope, module, args, kwargs, result)
+                return result
+            scope = begin(module, args, kwargs)
+            if scope is None:
+                result = original(module, *args, **kwargs)
+                if watching.deep:
+                    leave(None, module, args, kwargs, result)
+                return result
+            watching.outermost = True
+            watching.observing = self._observing
+            scopes.append(scope)
+            try:
+                result = original(module, *args, **kwargs)
+            finally:
+                watching.outermost = False
+                watching.observing, observing = False, watching.observing
+                del scopes[:]
+            end(scope, module, args, kwargs, result, observing)
+            return result
+
+        __call__.__wrapped__ = original
+        return __call__
+
+    # outermost calls
+
+    def _begin(self, module: nn.Module, args: tuple, kwargs: dict) -> Scope | None:
+        watching = self.watching
+        if watching.foreign():
+            return None
+        entry = self.networks.outermost(module, 4)
+        if entry is None:
+            return None
+        grad = torch.is_grad_enabled()
+        for tell in self.before_forward:
+            tell(grad)
+        watching.phase = "forward" if grad else "evaluation"
+        watching.network = entry.network
+        sink = watching.sink
+        sink.forward(entry.network, module.training)
+        batch = _batch_size(args, kwargs)
+        sink.event("forward", entry.network, {"training": module.training, "grad": grad, "batch": batch})
+        watching.thread = threading.get_ident()
+        self._observing = watching.deep and self._may_observe(grad)
+        scope = Scope(entry, self._number(entry))
+        if self._observing:
+            self._inputs(entry, args, kwargs, scope.call, "input", "input")
+        return scope
+
+    def _may_observe(self, grad: bool) -> bool:
+        """A whole evaluation between two updates would be one step of thousands of tensors: its beginning is enough."""
+        if grad:
+            return True
+        stamp, seen = self._evaluations
+        if stamp != self.watching.stamp:
+            stamp, seen = self.watching.stamp, 0
+        self._evaluations = (stamp, seen + 1)
+        return seen < MOST_EVALUATIONS or not self.watching.backwards
+
+    def _number(self, entry: Entry) -> int:
+        if self.watching.phase == "evaluation":
+            self._evaluation += 1
+            entry.stamp, entry.calls = -1, 0
+            return entry.begin(self._stamp())
+        return entry.begin(self._stamp())
+
+    def _stamp(self) -> int:
+        """Calls are numbered between backward passes; in an evaluation, inside each outermost call."""
+        if self.watching.phase == "evaluation":
+            return -2 - self._evaluation
+        return self.watching.stamp
+
+    def _end(
+        self, scope: Scope, module: nn.Module, args: tuple, kwargs: dict, result: object, observing: bool
+    ) -> None:
+        watching = self.watching
+        if observing and watching.deep:
+            self._outputs(scope, result)
+        model = self.networks.models.get(scope.entry.network)
+        if model is not None and model.incomplete:
+            self.networks.describe(model)
+        watching.sink.forwarded(scope.entry.network)
+
+    # calls inside
+
+    def _enter(self, module: nn.Module, entry: Entry | None) -> Scope | None:
+        watching = self.watching
+        if threading.get_ident() != watching.thread:
+            return None
+        if entry is None:
+            entry = self.networks.unknown(module, watching.scopes)
+            if entry is None:
+                return None
+        call = entry.begin(self._stamp())
+        return Scope(entry, call)
+
+    def _leave(self, scope: Scope | None, module: nn.Module, args: tuple, kwargs: dict, result: object) -> None:
+        if scope is None:
+            if self.function_like is not None:
+                self.function_like(module, result)
+            return
+        if scope.call >= MOST_CALLS:
+            self._too_many(scope.entry)
+            return
+        if self.watching.inputs:
+            self._inputs(scope.entry, args, kwargs, scope.call, "module_input", "input")
+        self._outputs(scope, result)
+
+    def _too_many(self, entry: Entry) -> None:
+        name = f"{entry.network}:{entry.path}"
+        if name not in self._said:
+            self._said.add(name)
+            self.watching.sink.gap(
+                f"calls of {entry.path or entry.network} after the first {MOST_CALLS}", "it is called very often"
+            )
+
+    # tensors
+
+    def _inputs(self, entry: Entry, args: tuple, kwargs: dict, call: int, kind: Kind, place: str) -> None:
+        watching = self.watching
+        found = []
+        for index, value in enumerate(args):
+            if isinstance(value, torch.Tensor):
+                found.append((f"{place}.{index}", value))
+            else:
+                found += tensors(value, f"{place}.{index}")
+        for name, value in kwargs.items():
+            if isinstance(value, torch.Tensor):
+                found.append((f"{place}.{name}", value))
+            else:
+                found += tensors(value, f"{place}.{name}")
+        for slot, tensor in found:
+            watched = self._tensor(entry, call, slot, tensor, kind)
+            watching.look(watched, tensor, watching.phase)
+            if kind == "module_input" and tensor.requires_grad and not tensor.is_leaf and torch.is_grad_enabled():
+                self._hook(tensor, [self._tensor(entry, call, slot, tensor, "input_gradient")])
+
+    def _outputs(self, scope: Scope, result: object) -> None:
+        watching = self.watching
+        entry, call = scope.entry, scope.call
+        kind: Kind = "activation" if entry.activation else "output"
+        for slot, tensor in tensors(result, "output"):
+            watched = self._tensor(entry, call, slot, tensor, kind)
+            sharing = watching.look_at_output(watched, tensor, watching.phase)
+            if not tensor.requires_grad or tensor.is_leaf or watching.phase == "evaluation":
+                continue
+            gradient = self._tensor(entry, call, slot, tensor, "output_gradient")
+            if sharing is not None:
+                sharing.append(gradient)
+            else:
+                sharing = [gradient]
+                self._hook(tensor, sharing)
+                watching.share_hook(sharing)
+
+    def _tensor(self, entry: Entry, call: int, slot: str, tensor: torch.Tensor, kind: Kind) -> Watched:
+        phase = self.watching.phase
+        if kind in ("output_gradient", "input_gradient"):
+            phase = "backward"
+        return self.watching.watched(
+            entry.tables,
+            (kind, call, slot, phase),
+            tensor,
+            kind,
+            entry.path,
+            slot,
+            entry.network,
+            call=call,
+            type=entry.type,
+            phase=phase,
+        )
+
+    def _hook(self, tensor: torch.Tensor, sharing: list[Watched]) -> None:
+        """A hook on the tensor, never a backward hook on the module: those fail when the result is changed in place."""
+        watching = self.watching
+        failed = watching.sink.failed
+
+        def gradient(grad: torch.Tensor) -> None:
+            if watching.active:
+                try:
+                    for watched in sharing:
+                        watching.look(watched, grad, "backward", watching.scale)
+                except Exception as error:
+                    failed("output gradient", error)
+
+        tensor.register_hook(gradient)
+
+
+def _batch_size(args: tuple, kwargs: dict) -> int | None:
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor):
+            return value.shape[0] if value.dim() else 1
+    return None

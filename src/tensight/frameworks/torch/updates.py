@@ -1,0 +1,164 @@
+"""Gradients before an update and weights after it, with how they changed."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from tensight.frameworks.torch.networks import Held, Networks
+from tensight.frameworks.torch.statistics import Job
+from tensight.frameworks.torch.watching import Watched, Watching
+from tensight.records import Kind
+
+COPY_LIMIT = 1 << 30  # bytes of weights that are copied to see how they change
+BUFFERS_EVERY = 10  # steps between two looks at buffers
+
+Found = list[tuple[Held, torch.Tensor]]
+
+
+class Updates:
+    """Looks at the parameters around one update. Copies are kept in buffers of our own, reused from step to step."""
+
+    def __init__(self, watching: Watching, networks: Networks) -> None:
+        self.watching = watching
+        self.networks = networks
+        self.copy_limit = COPY_LIMIT
+        self._found: Found = []
+        self._later = False
+        self._scale = 1.0
+        self._norm: float | None = None
+        self._copied = 0
+        self._said_limit = False
+
+    def before(self, found: Found, later: bool, scale: float) -> None:
+        """An update is about to happen. `later`: gradients are made inside it, by a closure."""
+        self._found, self._later, self._scale = _once(found), later, scale
+        self._norm = None
+        if not later:
+            self._norm = self.look_at_gradients(self._found, scale)
+        self.copy(self._found)
+
+    def after(self) -> float | None:
+        """The update has happened. Answers the norm of all gradients."""
+        found, self._found = self._found, []
+        if self._later:
+            self._norm = self.look_at_gradients(found, self._scale)
+        self.look_at_weights(found)
+        return self._norm
+
+    def look_at_gradients(self, found: Found, scale: float = 1.0) -> float | None:
+        jobs = []
+        for held, tensor in found:
+            grad = tensor.grad
+            if grad is not None:
+                jobs.append((self._tensor(held, grad, "gradient"), grad))
+        return self._look_at_gradients(jobs, scale)
+
+    def look_at_given(self, found: list[tuple[Held, torch.Tensor]], scale: float = 1.0) -> float | None:
+        """Gradients that `torch.autograd.grad` answered."""
+        return self._look_at_gradients([(self._tensor(held, grad, "gradient"), grad) for held, grad in found], scale)
+
+    def _look_at_gradients(self, jobs: list[tuple[Watched, torch.Tensor]], scale: float) -> float | None:
+        if not jobs:
+            return None
+        stats = self.watching.look_at_many(
+            [(watched, Job(grad, watched.needs, None, scale)) for watched, grad in jobs], "backward"
+        )
+        if any(one.bad for one in stats):
+            return math.inf if not any(one.nan for one in stats) else math.nan
+        return math.sqrt(sum((one.l2 or 0.0) ** 2 for one in stats))
+
+    def copy(self, found: Found) -> None:
+        """Copy those weights whose change somebody asks for, as far as memory allows."""
+        sources, targets = [], []
+        for held, tensor in found:
+            watched = self._tensor(held, tensor, "weight" if tensor.requires_grad else "frozen")
+            if not watched.needs.change or tensor.layout is not torch.strided or tensor.device.type == "meta":
+                continue
+            if not self._room(held, tensor):
+                continue
+            sources.append(tensor.detach())
+            targets.append(held.before)
+        if sources:
+            with torch.no_grad():
+                torch._foreach_copy_(targets, sources)
+
+    def _room(self, held: Held, tensor: torch.Tensor) -> bool:
+        """Makes the copy's buffer of a weight; False when memory is short."""
+        before = held.before
+        if before is not None and before.shape == tensor.shape and before.dtype == tensor.dtype:
+            if before.stride() == tensor.stride() and before.device == tensor.device:
+                return True
+        size = tensor.numel() * tensor.element_size()
+        if before is not None:
+            self._copied -= before.numel() * before.element_size()
+            held.before = None
+        if self._copied + size > self.copy_limit:
+            if not self._said_limit:
+                self._said_limit = True
+                self.watching.sink.gap(
+                    "the change of some weights",
+                    f"copies of them would take more than {self.copy_limit >> 20} MB",
+                    "raise --memory-limit",
+                )
+            return False
+        held.before = torch.empty_strided(
+            tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device=tensor.device
+        )
+        self._copied += size
+        return True
+
+    def look_at_weights(self, found: Found) -> None:
+        jobs = []
+        networks: dict[str, bool] = {}
+        for held, tensor in found:
+            watched = self._tensor(held, tensor, "weight" if tensor.requires_grad else "frozen")
+            before = held.before if watched.needs.change else None
+            jobs.append((watched, Job(tensor, watched.needs, before)))
+            networks[held.network] = True
+        jobs += self._others(list(networks), {id(tensor) for _, tensor in found})
+        self.watching.look_at_many(jobs, "update")
+
+    def _others(self, networks: list[str], seen: set[int]) -> list[tuple[Watched, Job]]:
+        """Frozen parameters once, buffers now and then."""
+        jobs = []
+        for name in networks:
+            model = self.networks.models.get(name)
+            if model is None:
+                continue
+            if not model.frozen_seen:
+                model.frozen_seen = True
+                for held in model.parameters:
+                    tensor = held.ref()
+                    if tensor is not None and not tensor.requires_grad and id(tensor) not in seen:
+                        watched = self._tensor(held, tensor, "frozen")
+                        jobs.append((watched, Job(tensor, watched.needs)))
+            step = self.watching.sink.step
+            if model.buffers_seen < 0 or step - model.buffers_seen >= BUFFERS_EVERY:
+                model.buffers_seen = step
+                for held in model.buffers:
+                    holder = held.holder() if held.holder is not None else None
+                    tensor = None if holder is None else holder._buffers.get(held.slot)  # may have been replaced
+                    if tensor is not None:
+                        watched = self._tensor(held, tensor, "buffer")
+                        jobs.append((watched, Job(tensor, watched.needs)))
+        return jobs
+
+    def _tensor(self, held: Held, tensor: torch.Tensor, kind: Kind) -> Watched:
+        return self.watching.watched(
+            held.tables,
+            kind,
+            tensor,
+            kind,
+            held.node,
+            held.slot,
+            held.network,
+            phase="backward" if kind == "gradient" else "update",
+        )
+
+
+def _once(found: Found) -> Found:
+    """Each tensor once, whatever it is tied to."""
+    seen: set[int] = set()
+    return [(held, tensor) for held, tensor in found if not (id(tensor) in seen or seen.add(id(tensor)))]  # type: ignore[func-returns-value]

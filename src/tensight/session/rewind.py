@@ -1,0 +1,130 @@
+"""Rewind in a session: on trouble the bad step is run again, in a copy, with every operator in view."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tensight.capture.companion import Companion
+from tensight.capture.recorder import Recorder
+from tensight.frameworks import rewinds
+from tensight.records import Depth, Finding, Replay, RunEnd, StepRecord
+from tensight.replay.rewinder import Rewinder
+
+SHARE = 0.2
+"""The part of the budget that being ready for a rewind may take."""
+
+_SPOILT = frozenset({"gradient", "weight", "loss"})
+
+
+class Rewind(Companion):
+    """Goes along with a recorder and hands it what a second look at a bad step has shown."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        folder: Path,
+        *,
+        budget: float = 5.0,
+        most: int = 8,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._recorder = recorder
+        self._folder = folder
+        self._budget = budget
+        self._most = most
+        self._say = say
+        self._rewinder: Rewinder | None = None
+        self._none = ""  # why there is no rewinder
+
+    def started(self) -> None:
+        self._ready()
+
+    def step_began(self, step: int) -> None:
+        rewinder = self._ready()
+        if rewinder is not None:
+            rewinder.began(step)
+
+    def step_ended(self, record: StepRecord, findings: Sequence[Finding]) -> None:
+        bad = self._trouble(record, findings)
+        rewinder = self._ready()
+        if rewinder is None:
+            if bad and self._none:
+                self._recorder.replayed(Replay(step=record.step, status="not possible", reason=self._none))
+                self._none = ""
+            return
+        clean = not bad and record.depth >= Depth.GRADIENTS
+        rewinder.ended(record.step, record.losses, trouble=bad, clean=clean)
+
+    def ending(self) -> None:
+        """The script is over; conclusions follow."""
+        if self._rewinder is not None:
+            self._rewinder.ending()
+
+    def ended(self, end: RunEnd) -> None:
+        self._rewinder = None
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the training's state that are kept."""
+        return 0 if self._rewinder is None else self._rewinder.memory
+
+    def _ready(self) -> Rewinder | None:
+        if self._rewinder is None and not self._none:
+            found = rewinds.load_imported()
+            if found is None:
+                watched = [adapter.name for adapter in self._recorder.adapters]
+                self._none = f"{watched[0]} offers no way to run a step again" if watched else ""
+                return None
+            self._rewinder = Rewinder(
+                found,
+                self._folder,
+                publish=self._recorder.replayed,
+                become_copy=self._become_copy,
+                report=self._recorder.failed,
+                share=SHARE * self._budget / 100,
+                most=self._most,
+                say=self._say,
+                name=f"rank-{self._recorder.rank}",
+            )
+        return self._rewinder
+
+    def _trouble(self, record: StepRecord, findings: Sequence[Finding]) -> bool:
+        """Whether a loss, a gradient that was used or a weight is not finite, or a finding says so."""
+        if any(not math.isfinite(value) for value in record.losses):
+            return True
+        if any(finding.category == "numeric-nonfinite" for finding in findings):
+            return True
+        skipped = any(event.values.get("skipped") or event.values.get("overflow") for event in record.events)
+        tensors = self._recorder.tensors
+        for seen in record.observations:
+            if seen.stats.bad and seen.tensor in tensors:
+                kind = tensors[seen.tensor].kind
+                if kind in _SPOILT and not (skipped and kind == "gradient"):
+                    return True
+        return False
+
+    def _become_copy(self) -> None:
+        """In a copy: the recorder keeps its clock and goes on, but nobody hears it."""
+        silence: Any = _Silence()
+        recorder = self._recorder
+        recorder.writer = silence
+        recorder.engine = silence
+        recorder._voice = silence
+        recorder.companions = [self]
+
+
+class _Silence:
+    """Takes every call and answers nothing."""
+
+    lost: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return _nothing
+
+
+def _nothing(*args: object, **kwargs: object) -> None:
+    return None

@@ -1,0 +1,74 @@
+"""Reaches the processes that a script starts itself: spawned workers, launchers' ranks.
+
+`tensight run` puts a folder with a `sitecustomize` in front of PYTHONPATH and its settings into the environment. In a
+process where the variable is not set, nothing happens.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+from pathlib import Path
+
+from tensight.capture.companion import Companion
+from tensight.session.session import Session, is_off
+from tensight.session.settings import Settings
+from tensight.session.terminal import Terminal
+
+RUN = "TENSIGHT_RUN"  # the run directory that children write their parts to
+OPTIONS = "TENSIGHT_RUN_OPTIONS"
+FOLDER = Path(__file__).parent / "site"
+
+
+def offer(folder: Path, settings: Settings) -> None:
+    """Let processes that are started from here on take part in the run."""
+    os.environ[RUN] = str(folder.resolve())
+    os.environ[OPTIONS] = json.dumps({"budget": settings.budget, "level": settings.level})
+    path = os.environ.get("PYTHONPATH", "")
+    if str(FOLDER) not in path.split(os.pathsep):
+        os.environ["PYTHONPATH"] = str(FOLDER) + (os.pathsep + path if path else "")
+
+
+def withdraw() -> None:
+    """Processes started from here on are none of ours."""
+    os.environ.pop(RUN, None)
+    os.environ.pop(OPTIONS, None)
+
+
+def begin() -> None:
+    """In a started process: watch it when it trains. Called by `sitecustomize`."""
+    folder = os.environ.get(RUN, "")
+    if not folder or is_off() or not Path(folder).is_dir() or _is_tensight(sys.orig_argv):
+        return
+    options = json.loads(os.environ.get(OPTIONS, "{}"))
+    settings = Settings(
+        command=tuple(sys.argv),
+        budget=float(options.get("budget", 5.0)),
+        level=options.get("level", "watch"),
+    )
+    session = Session(settings, Terminal(quiet=True, findings=False), _nobody, folder=Path(folder))
+    session.start()
+    atexit.register(_end, session)
+
+
+def _is_tensight(command: list[str]) -> bool:
+    """Whether a process is Tensight itself: a page's server, or a run inside a run, which has its own folder.
+
+    >>> _is_tensight(["python", "-m", "tensight", "run", "train.py"]), _is_tensight(["python", "train.py"])
+    (True, False)
+    """
+    words = command[1:]
+    if "-m" in words:
+        return words[words.index("-m") + 1 :][:1] == ["tensight"] or any(w.startswith("tensight.") for w in words[:3])
+    return any(Path(word).name == "tensight" for word in words[:1])
+
+
+def _nobody(session: Session) -> list[Companion]:
+    return []
+
+
+def _end(session: Session) -> None:
+    if os.getpid() == session.pid and session.has_trained:
+        session.finish("finished", script_exit=None)

@@ -1,0 +1,1 @@
+"""Watchpoints: conditions on tensors, and the hits they give."""
