@@ -3,7 +3,6 @@ import { defineConfig } from "vite";
 // Names without hashes: the same source gives the same files, so a rebuild shows up as a difference or not at all.
 export default defineConfig({
   base: "/",
-  esbuild: { jsx: "automatic", jsxImportSource: "preact" },
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
     outDir: "../src/tensight/server/static",

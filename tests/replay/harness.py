@@ -45,6 +45,7 @@ def main() -> None:
         report=lambda where, error: problems.append(f"{where}: {error!r}"),
         share=options.get("share", 1e9),  # a copy at every step
         most=options.get("most", 8),
+        patience=options.get("patience", 60.0),
     )
     backward = torch.autograd.backward
 
@@ -73,6 +74,8 @@ def main() -> None:
         rewind.ended(now, values, trouble=not finite, clean=finite)
         step += 1
         began = False
+        if options.get("wait") and not finite and not copy:
+            rewind.wait(60.0)
 
     torch.nn.modules.module.register_module_forward_pre_hook(begins)
     optimizers.register_optimizer_step_post_hook(ends)
@@ -91,9 +94,10 @@ def main() -> None:
         "steps": step,
         "descriptors": len(os.listdir("/proc/self/fd")) - before,
         "children": len(children),
-        "copies_left": len(rewind._copies),
+        "resident": int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"),
     }
     (folder / "replays.json").write_text(json.dumps(result))
 
 
-main()
+if __name__ == "__main__":
+    main()

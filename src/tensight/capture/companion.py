@@ -39,5 +39,8 @@ class Companion:
     def covered(self, coverage: Coverage) -> None:
         """What is watched is known, or has changed."""
 
+    def ending(self) -> None:
+        """The script is over; last conclusions follow. What is still under way may be waited for, a little."""
+
     def ended(self, end: RunEnd) -> None:
         """The training is over; nothing follows."""

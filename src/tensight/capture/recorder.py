@@ -224,10 +224,12 @@ class Recorder:
     def finish(self, ended: Ended, *, script_exit: int | None, crashed: bool) -> RunEnd:
         """The training is over. Called once; later calls change nothing."""
         if not self._ended:
+            self._each(lambda companion: companion.ending())
             if self._steps.pending() and (self._observations or self._losses) and self._marks:
                 self._end_steps([len(self._marks)])
             elif self._steps.pending():
                 self._end_steps([0])
+            self._each(lambda companion: companion.ending())
             self._say_coverage()
             self._conclude(self._guard("diagnosis", lambda: self.engine.end(crashed=crashed)) or [])
         self._ended = True

@@ -172,7 +172,8 @@ class Link:
     def _exchange(self, wire: ClientProtocol, stream: socket.socket) -> None:
         heard = beaten = time.monotonic()
         while wire.state is WireState.OPEN:
-            readable, _, _ = select.select([stream, self._wake_link], [], [], HEARTBEAT)
+            both: list[int | socket.socket] = [stream, self._wake_link]
+            readable, _, _ = select.select(both, [], [], HEARTBEAT)
             now = time.monotonic()
             if self._wake_link in readable:
                 _drain(self._wake_link)

@@ -37,6 +37,7 @@ class Case:
         self.batches = Batches()
         self.trouble = Trouble(self.tensors)
         self.loss = Series()
+        self.first_losses: list[tuple[int, tuple[float, ...]]] = []  # what each backward was given, first steps
         self.scalars: dict[str, Series] = {}
         self.steps = 0  # records so far
         self.deep_steps = 0  # of which with gradients and weights
@@ -64,6 +65,7 @@ class Case:
         self.ledger.add_part(part)
         if part.kind == "optimizer":
             self.order.optimizer(part.name)
+            self.order.networks_of[part.name] = {name.partition(":")[0] for name in part.parameters}
 
     def tensor(self, info: TensorInfo) -> None:
         self.tensors[info.id] = info
@@ -78,6 +80,8 @@ class Case:
         self.last_step = record.step
         if record.loss is not None:
             self.loss.add(record.step, record.loss)
+            if len(self.first_losses) < 8 and record.losses:
+                self.first_losses.append((record.step, record.losses))
         for name, value in record.scalars.items():
             series = self.scalars.get(name)
             if series is None:

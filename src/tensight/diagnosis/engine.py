@@ -56,11 +56,7 @@ class Engine:
         count = case.steps
         changed = False
         for rule in self._rules:
-            if (
-                (rule.every and count % rule.every == 0)
-                or (count in EARLY and rule.every)
-                or (trouble and rule.urgent)
-            ):
+            if (rule.every and count % rule.every == 0) or (count in EARLY and rule.every) or (trouble and rule.urgent):
                 changed |= self._ask(rule, final=False)
         return self._new() if changed else []
 

@@ -56,7 +56,11 @@ def _root(key: str, cause_of: dict[str, str]) -> str:
 
 def _later(one: Said, other: Said) -> bool:
     """Of two that explain each other, the later (or less certain) one gives way."""
-    return (one[1].since_step, -one[1].confidence, one[1].key) > (other[1].since_step, -other[1].confidence, other[1].key)
+    return (one[1].since_step, -one[1].confidence, one[1].key) > (
+        other[1].since_step,
+        -other[1].confidence,
+        other[1].key,
+    )
 
 
 def _with(finding: Finding, consequences: Sequence[Finding]) -> Finding:

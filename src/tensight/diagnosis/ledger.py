@@ -108,7 +108,7 @@ class Ledger:
         if key in self._entries:
             self._link(kind, key, info.id)
         else:
-            self._unlinked[kind, *key] = info.id
+            self._unlinked[(kind, *key)] = info.id
 
     def _hold(self) -> None:
         names = set().union(*self.held.values()) if self.held else set()

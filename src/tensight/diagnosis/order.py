@@ -21,6 +21,7 @@ class OptimizerCalls:
     step_source: Source | None = None
     used_since_zero: int = 0  # own steps since its gradients were cleared
     fresh: bool = False  # a backward came since its last step
+    dirty: bool = False  # and found gradients that were not cleared
     reused: int = 0  # steps that used gradients which an earlier step had used already
     first_reuse: int = -1
     first_step: int = -1
@@ -49,6 +50,7 @@ class CallOrder:
     def __init__(self) -> None:
         self.optimizers: dict[str, OptimizerCalls] = {}
         self.lines: dict[tuple[str, int], BackwardLine] = {}
+        self.networks_of: dict[str, set[str]] = {}  # optimizer → networks it holds parameters of
         self.backwards = 0
         self.updates = 0
         self.first_step_source: Source | None = None
@@ -88,7 +90,13 @@ class CallOrder:
         own = self.optimizers.get(part)
         return [own] if own is not None else list(self.optimizers.values())
 
+    def _trains(self, optimizer: str, network: str) -> bool:
+        held = self.networks_of.get(optimizer)
+        return not held or not network or network in held
+
     def _backward(self, event: Event) -> None:
+        if event.values.get("function") == "grad":
+            return  # autograd.grad answers gradients and leaves .grad alone
         self.backwards += 1
         source = event.source
         key = (source.file, source.line) if source else ("", 0)
@@ -98,7 +106,10 @@ class CallOrder:
         line.passes += 1
         line.pending += 1
         self._pending.append(line)
+        cleared = event.values.get("cleared")
         for calls in self.optimizers.values():
+            if not calls.fresh and self._trains(calls.name, event.part):
+                calls.dirty = cleared is False
             calls.fresh = True
 
     def _stepped(self, step: int, event: Event) -> None:
@@ -114,7 +125,7 @@ class CallOrder:
             return
         calls.steps += 1
         self.updates += 1
-        if calls.used_since_zero and calls.fresh:
+        if calls.used_since_zero and calls.fresh and calls.dirty:
             calls.reused += 1
             if calls.first_reuse < 0:
                 calls.first_reuse = step

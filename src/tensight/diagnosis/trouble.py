@@ -48,7 +48,7 @@ class Trouble:
                 self.later = Kept(record, self._tensors)
             return False
         loss = record.loss is not None and not math.isfinite(record.loss)
-        found = None
+        found: list[Observation] | None = None
         for one in record.observations:
             stats = one.stats
             if stats.nan or stats.pos_inf or stats.neg_inf:

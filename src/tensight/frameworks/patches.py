@@ -32,10 +32,22 @@ class Patches:
         setattr(owner, name, value)
 
     def wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """Replace a function by `make(function)`. Does nothing where this version has no such attribute."""
+        """Replace a function by `make(function)`. Does nothing where this version has no such attribute.
+
+        The new function goes by the name and place of the old one, so that objects that refer to it are pickled, and
+        its signature and help are shown, as before.
+        """
         original = getattr(owner, name, None)
-        if original is not None:
-            self.set(owner, name, make(original))
+        if original is None:
+            return
+        made = make(original)
+        of_class = isinstance(owner, type)
+        made.__module__ = owner.__module__ if of_class else owner.__name__
+        made.__name__ = name
+        made.__qualname__ = f"{owner.__qualname__}.{name}" if of_class else name
+        made.__doc__ = original.__doc__
+        made.__wrapped__ = original
+        self.set(owner, name, made)
 
     def restore(self) -> None:
         """Undo everything. What somebody else put over ours meanwhile stays: ours is inert below it."""

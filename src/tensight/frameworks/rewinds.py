@@ -56,8 +56,11 @@ class Rewinds(Protocol):
         """Why no copy could run at all, not even one that is handed kept batches; '' when it could."""
         ...
 
-    def enter_copy(self) -> None:
-        """First thing in a copy of the process: one thread, nothing saved to files by the framework."""
+    def enter_copy(self) -> str:
+        """First thing in a copy of the process: one thread, nothing saved to files by the framework.
+
+        Answers why the copy must not run (its weights are in memory that others share), or ''.
+        """
         ...
 
     def healthy(self) -> bool:

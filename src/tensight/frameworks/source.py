@@ -39,7 +39,7 @@ def is_user_file(filename: str) -> bool:
 
 
 def _judge(filename: str) -> bool:
-    if filename.startswith("<frozen") or filename.startswith("<__array_function__"):
+    if filename.startswith(("<frozen", "<__array_function__")):
         return False
     if filename.startswith("<"):
         return True

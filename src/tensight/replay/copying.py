@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import random
 import select
 import signal
 import struct
@@ -110,6 +111,7 @@ def make_copy(step: int, order: bytes | None = None) -> Copy | Woken:
     answers_out, answers_in = os.pipe()
     parent = os.getpid()
     positions = isolation.read_positions()
+    numbers = random.getstate()  # Python draws a new seed in every forked process
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of threads: looked at before
@@ -136,6 +138,7 @@ def make_copy(step: int, order: bytes | None = None) -> Copy | Woken:
         signal.setitimer(signal.ITIMER_REAL, LIMIT)
         os.nice(5)
         gc.enable()
+        random.setstate(numbers)
         return Woken(told, answers_in)
     except BaseException:
         os._exit(1)

@@ -115,13 +115,16 @@ def _reopen(number: int, path: str, position: int, *, nothing: int) -> None:
 
 
 def shared_memory() -> str:
-    """A file or shared memory that this process can change through a mapping; '' when there is none."""
+    """A file that this process can change through a mapping; '' when there is none.
+
+    What frameworks and semaphores map in /dev/shm is not looked at here: `Rewinds.enter_copy` knows what it is.
+    """
     with open("/proc/self/maps") as maps:
         for line in maps:
             fields = line.split(maxsplit=5)
             if len(fields) == 6 and fields[1].startswith("rw") and fields[1].endswith("s"):
                 path = fields[5].strip()
-                if not path.startswith(("/dev/null", "/dev/zero", "anon_inode:")):
+                if not path.startswith(("/dev/", "anon_inode:", "/memfd:", "/SYSV")):
                     return path
     return ""
 

@@ -41,6 +41,7 @@ class Rewinder:
         report: Report,
         share: float = 0.01,
         most: int = 8,
+        patience: float = PATIENCE,
         say: Callable[[str], None] = lambda text: None,
         name: str = "replay",
     ) -> None:
@@ -52,6 +53,7 @@ class Rewinder:
         self._report = report
         self._share = share
         self._most = most
+        self._patience = patience
         self._say = say
         self._name = name
         self._copies: list[Copy] = []  # waiting or looking, oldest first
@@ -111,15 +113,22 @@ class Rewinder:
             self._copy.over()
         if self._asked is not None:
             self._say(f"looking again at step {self._asked[0]} …")
-            self._collect(PATIENCE)
+            self.wait(self._patience)
         if self._asked is not None:
-            self._not_possible(self._asked[0], STANDING, f"the copy was not done {PATIENCE:.0f} s after the end")
+            strategy = AT_THE_HIT if self._kept_step >= 0 else STANDING
+            self._not_possible(
+                self._asked[0], strategy, f"the copy was not done {self._patience:.0f} s after the end of the script"
+            )
             self._asked = None
         if self._hit is not None:
             self._not_possible(self._hit, AT_THE_HIT, "the script asked for no further batch")
             self._hit = None
         self._end_copies()
         self._rewinds.drop()
+
+    def wait(self, seconds: float) -> None:
+        """Wait at most so long for a copy that is looking."""
+        self._collect(seconds)
 
     @property
     def memory(self) -> int:
@@ -155,7 +164,7 @@ class Rewinder:
             self._copies = self._copies[-1:]
 
     def _look_again(self, step: int) -> None:
-        if self.replays >= self._most:
+        if self.replays >= self._most or self._asked is not None or self._hit is not None:
             return
         self.replays += 1
         if self._kept_step >= 0 and not self._copies:
@@ -278,10 +287,11 @@ class _InCopy:
 
     def begin(self, become_copy: Callable[[], None], *, restore: bool) -> None:
         try:
-            self._rewinds.enter_copy()
-            shared = isolation.shared_memory()
-            if shared:
-                self._leave(Answer(self._impossible(f"the training changes {shared} through shared memory")))
+            refused = self._rewinds.enter_copy()
+            mapped = isolation.shared_memory()
+            if refused or mapped:
+                refused = refused or f"the training maps {mapped}, and a copy could change it"
+                self._leave(Answer(self._impossible(refused)))
             self._give_back = isolation.no_changes_outside(str(self._folder))
             become_copy()
             if restore and not self._rewinds.restore():

@@ -185,6 +185,7 @@ class SettingForm(msgspec.Struct, frozen=True):
     name: str
     help: str
     range: str
+    allowed: str
     default: float | None
 
 
@@ -194,12 +195,14 @@ class ConditionForm(msgspec.Struct, frozen=True):
     code: str
     name: str
     title: str
+    on: str  # what '*' stands for
     applies_to: tuple[str, ...]
     settings: tuple[SettingForm, ...]
     finds: str
     matters: str
     causes: tuple[str, ...]
     advice: tuple[str, ...]
+    one_of: tuple[str, ...] = ()  # at least one of these settings must be given
 
 
 class Matching(msgspec.Struct, frozen=True):

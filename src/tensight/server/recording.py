@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -14,9 +15,8 @@ from tensight import store
 from tensight.errors import FormatError, NameNotFound
 from tensight.records import Finding, Hit, StepRecord, TensorInfo, Watchpoint
 from tensight.records.run import Ended
+from tensight.runs.muting import MUTED, muted_beside
 from tensight.server.answers import NetworkRow, RunRow, ShownFinding, StepColumns, StepNews
-
-MUTED = "muted.json"
 
 
 class Columns:
@@ -68,8 +68,7 @@ class Recording:
         self.drafts: dict[int, Watchpoint] | None = None  # watchpoints tried on a finished run
         self._columns: dict[int, Columns] = {}
         self._taken: dict[int, int] = {}
-        self._muted: frozenset[str] = frozenset()
-        self._read_muted()
+        self._muted = frozenset(muted_beside(folder))
 
     def refresh(self) -> bool:
         """Take in what was written since; True when there was something new."""
@@ -183,7 +182,7 @@ class Recording:
         """Keep beside the run that a finding should interrupt nobody."""
         with self.lock:
             self._muted = self._muted | {key} if muted else self._muted - {key}
-            (self.folder / MUTED).write_text(json.dumps(sorted(self._muted)))
+            _write(self.folder / MUTED, {"findings": sorted(self._muted)})
             self.about = self.sequence = self.sequence + 1
 
     def draft(self, watchpoints: Mapping[int, Watchpoint]) -> None:
@@ -217,9 +216,9 @@ class Recording:
             columns.add(record, self.sequence)
             self.hits.extend(record.hits)
 
-    def _read_muted(self) -> None:
-        try:
-            keys = json.loads((self.folder / MUTED).read_text())
-            self._muted = frozenset(str(key) for key in keys)
-        except (OSError, ValueError, TypeError):
-            self._muted = frozenset()
+
+def _write(path: Path, content: object) -> None:
+    """Replace a small file as a whole, so that nobody reads half of it."""
+    new = path.with_name(f"{path.name}.new")
+    new.write_text(json.dumps(content, indent=1) + "\n")
+    os.replace(new, path)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from tensight.capture.companion import Companion
 from tensight.session.reacting import Notifying, Reacting
+from tensight.session.rewind import Rewind
+from tensight.session.rewind import Rewind
 from tensight.session.session import Session
 
 
 def companions(session: Session) -> list[Companion]:
     settings = session.settings
     found: list[Companion] = []
+    if settings.rewind:
+        found.append(Rewind(session.recorder, session.folder, budget=settings.budget))
     if settings.on_finding == "stop" or settings.on_hit == "stop":
         found.append(Reacting(session.recorder, settings))
+    if settings.rewind:
+        found.append(Rewind(session.recorder, session.folder, budget=settings.budget))
     if settings.notify:
         found.append(Notifying(settings.notify, str(session.folder)))
     return found

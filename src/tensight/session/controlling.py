@@ -15,7 +15,7 @@ from tensight.control.commands import AddWatchpoint, ChangeWatchpoint, Command, 
 from tensight.control.link import Link
 from tensight.control.machine import Machine
 from tensight.control.messages import Answer, Request, Status
-from tensight.errors import ControlError, TensightError
+from tensight.errors import TensightError
 from tensight.records import Finding, Hit, RunEnd, StepRecord, Watchpoint
 
 Policy = Literal["pause", "stop", "continue"]
@@ -40,38 +40,24 @@ class Desk(Protocol):
 class RecorderDesk:
     """The watchpoints of a recorder: checked from the next step on, and written to the run."""
 
-    def __init__(self, recorder: Recorder, watchpoints: Sequence[Watchpoint]) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._watchpoints = {watchpoint.id: watchpoint for watchpoint in watchpoints}
 
     @property
     def watchpoints(self) -> Sequence[Watchpoint]:
-        return tuple(self._watchpoints.values())
+        return self._recorder.checker.watchpoints
 
     def add(self, watchpoint: Watchpoint) -> None:
-        if watchpoint.id in self._watchpoints:
-            raise ControlError(f"There is a watchpoint {watchpoint.id} already.")
         self._recorder.checker.add(watchpoint)
-        self._keep(watchpoint)
+        self._recorder.writer.watchpoint(watchpoint)
 
     def change(self, watchpoint: Watchpoint) -> None:
-        self._known(watchpoint.id)
         self._recorder.checker.replace(watchpoint)
-        self._keep(watchpoint)
+        self._recorder.writer.watchpoint(watchpoint)
 
     def remove(self, id: int) -> None:
-        self._known(id)
         self._recorder.checker.remove(id)
         self._recorder.writer.watchpoint_removed(id)
-        del self._watchpoints[id]
-
-    def _keep(self, watchpoint: Watchpoint) -> None:
-        self._recorder.writer.watchpoint(watchpoint)
-        self._watchpoints[watchpoint.id] = watchpoint
-
-    def _known(self, id: int) -> None:
-        if id not in self._watchpoints:
-            raise ControlError(f"There is no watchpoint {id}.")
 
 
 class Controlling(Companion):

@@ -40,7 +40,11 @@ def launch(program: Program, settings: Settings, *, report: Path | None = None) 
     outcome = program.run()
     if os.getpid() != session.pid:
         return Ending(outcome.exit_code)  # a child that the script forked ends here; the run is its parent's
-    return _finish(session, terminal, outcome, report)
+    try:
+        return _finish(session, terminal, outcome, report)
+    except Exception as error:  # whatever happens to us, the script's own exit code is passed on
+        terminal.failed("ending", error, again=False)
+        return Ending(outcome.exit_code)
 
 
 def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path | None) -> Ending:

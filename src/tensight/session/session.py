@@ -117,7 +117,10 @@ class Session:
             self._recorder.adapters.append(adapter)
             adapter.attach(self._recorder)
         except Exception as error:
-            self.recorder.failed(f"attaching to {name}", error)
+            if self._recorder is not None:
+                self._recorder.failed(f"attaching to {name}", error)
+            else:
+                self.voice.failed("starting", error, again=False)
 
     def _record(self, framework: str, version: str) -> Recorder:
         settings = self.settings

@@ -37,7 +37,7 @@ OPTIONS = (
     "-fvisibility=hidden",
 )
 VARIANT_OPTIONS = {
-    "pass_avx2.cpp": ("-mavx2", "-mf16c"),
+    "pass_avx2.cpp": ("-mavx2", "-mfma", "-mf16c"),
     "pass_avx512.cpp": ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mf16c", "-mprefer-vector-width=512"),
 }
 

@@ -28,7 +28,8 @@ class Seen:
 class RecordingSink:
     """A sink that keeps all it is told, in order, and ends a step with every update.
 
-    `raise_in` makes every `observe` raise, which an adapter must survive.
+    Every method named in `broken` raises, which an adapter must survive. The method named by `stop_in` raises
+    SystemExit the second time it is called, which must end the program. `depths` sets the depth of each step.
     """
 
     def __init__(self, depth: Depth = Depth.ALL, level: Level = "watch", needs: Needs | None = None) -> None:
@@ -46,7 +47,10 @@ class RecordingSink:
         self.gaps: list[tuple[str, str, str]] = []
         self.failures: list[tuple[str, BaseException]] = []
         self.undeclared: list[int] = []  # observed before they were declared
-        self.raise_in: Callable[[], BaseException] | None = None
+        self.broken: set[str] = set()
+        self.stop_in = ""
+        self.depths: Mapping[int, Depth] = {}
+        self.on_depth: Callable[[], None] = lambda: None
         self._needs = needs or Needs(change=True)
         self._next = 0
 
@@ -57,25 +61,27 @@ class RecordingSink:
         return self._next - 1
 
     def network(self, network: Network) -> None:
+        self._trip("network")
         self.networks[network.name] = network
         self._add(Seen("network", name=network.name))
 
     def part(self, part: Part) -> None:
+        self._trip("part")
         self.parts[part.kind, part.name] = part
         self._add(Seen("part", name=part.name))
 
     def tensor(self, info: TensorInfo) -> None:
+        self._trip("tensor")
         self.infos[info.id] = info
         self._add(Seen("tensor", tensor=info.id))
 
     def needs(self, info: TensorInfo) -> Needs:
+        self._trip("needs")
         return self._needs if info.kind == "weight" else Needs()
 
     def observe(
         self, tensor: int, stats: Stats, phase: Phase = "forward", shape: tuple[int, ...] | None = None
     ) -> None:
-        if self.raise_in is not None:
-            raise self.raise_in()
         if tensor not in self.infos:
             self.undeclared.append(tensor)
         self._add(Seen("observe", tensor=tensor, stats=stats, phase=phase))
@@ -111,23 +117,43 @@ class RecordingSink:
 
     def updated(self, optimizer: str) -> None:
         self._add(Seen("updated", name=optimizer))
-        self.step += 1
+        self._next_step()
 
     def weights_changed(self) -> None:
         self._add(Seen("weights_changed"))
-        self.step += 1
+        self._next_step()
 
     def gap(self, what: str, reason: str, remedy: str = "") -> None:
         self.gaps.append((what, reason, remedy))
 
     def failed(self, where: str, error: BaseException) -> None:
+        self._trip("failed")
         self.failures.append((where, error))
 
+    def _trip(self, method: str) -> None:
+        if method in self.broken:
+            raise ValueError(f"Sink.{method} is broken, as the test wants it")
+
+    def _next_step(self) -> None:
+        self.step += 1
+        depth = self.depths.get(self.step, self.depth)
+        if depth != self.depth:
+            self.depth = depth
+            self.on_depth()
+
     def _add(self, seen: Seen) -> None:
+        self._trip(seen.what)
+        if seen.what == self.stop_in and any(one.what == seen.what for one in self.seen):
+            raise SystemExit(0)
         object.__setattr__(seen, "step", self.step)
         self.seen.append(seen)
 
     # what a test asks
+
+    @property
+    def only_network(self) -> Network:
+        (network,) = self.networks.values()
+        return network
 
     def named(self, what: str) -> list[Seen]:
         """All calls of one method, in order."""

@@ -95,7 +95,9 @@ def register(condition: type[Condition]) -> type[Condition]:
     """Add a condition of your own; usable as a decorator."""
     known = CONDITIONS.get(condition.code)
     if known is not None and known is not condition:
-        raise SpecError(f"the code {condition.code} is taken by {known.__name__}: choose another for {condition.__name__}.")
+        raise SpecError(
+            f"the code {condition.code} is taken by {known.__name__}: choose another for {condition.__name__}."
+        )
     CONDITIONS[condition.code] = condition
     return condition
 
@@ -114,7 +116,11 @@ def find(word: str) -> type[Condition]:
     if found is None:
         words = {spelt: condition for condition in CONDITIONS.values() for spelt in _spellings(condition)}
         near = difflib.get_close_matches(word.lower()[:80], words, 1)
-        hint = f"did you mean {words[near[0]].code} ({words[near[0]].name})" if near else f"there are {', '.join(CONDITIONS)}"
+        hint = (
+            f"did you mean {words[near[0]].code} ({words[near[0]].name})"
+            if near
+            else f"there are {', '.join(CONDITIONS)}"
+        )
         raise SpecError(f"there is no condition {shortened(word)!r}: {hint}.")
     return found
 
@@ -166,12 +172,12 @@ def describe(condition: type[Condition]) -> dict[str, Any]:
 
 
 __all__ = [
-    "ActivationCollapsed",
-    "ActivationDead",
-    "ActivationRange",
     "CLASSES",
     "CONDITIONS",
     "EXPRESSION",
+    "ActivationCollapsed",
+    "ActivationDead",
+    "ActivationRange",
     "Expression",
     "GradientExploding",
     "GradientSpike",

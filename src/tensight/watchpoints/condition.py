@@ -150,6 +150,7 @@ class Condition(ABC):
     @classmethod
     def accept_together(cls, values: Mapping[str, float]) -> None:
         """Raise a SpecError when parameters that are right one by one do not fit together."""
+        return
 
     def needs(self) -> Needs:
         """What the pass over the tensor must compute for this condition beside what always comes."""
@@ -186,6 +187,8 @@ class Condition(ABC):
         'TO'
         """
         Selector.parse(on).require(self.code, self.applies_to)
+        if not isinstance(name, str) or len(name) > 200 or not name.isprintable():
+            raise SpecError("a watchpoint's name is a text of at most 200 printable characters.")
         limits = checked(after=after, every=every, at_most=at_most, in_a_row=in_a_row, action=action)
         return Watchpoint(
             id=id,

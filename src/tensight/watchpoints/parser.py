@@ -277,7 +277,9 @@ class Parser:
             back = length or 1
             run = _back(inner.run, back) if name == "previous" else _changed(inner.run, back)
         elif length is None:
-            self._fail(f"{name} needs how many observations: {name}({self.text[inner.start : inner.end]}, 100)", token.start)
+            self._fail(
+                f"{name} needs how many observations: {name}({self.text[inner.start : inner.end]}, 100)", token.start
+            )
         else:
             back, run = length, _window(WINDOWS[name][0], inner.run, length)
         self.history = max(self.history, back)

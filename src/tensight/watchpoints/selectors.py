@@ -135,12 +135,12 @@ class Selector:
         if len(pieces) > _MOST_TERMS:
             raise SpecError(f"a selector has at most {_MOST_TERMS} parts, not {len(pieces)}.")
         if not all(pieces):
-            raise SpecError(f"the selector {shortened(text)!r} has an empty part: write e.g. 'weight:*' or 'encoder.*'.")
+            raise SpecError(
+                f"the selector {shortened(text)!r} has an empty part: write e.g. 'weight:*' or 'encoder.*'."
+            )
         return cls(text, tuple(_term(piece) for piece in pieces))
 
-    def selects(
-        self, info: TensorInfo, otherwise: Set[Kind] = ALL_KINDS, allowed: Set[Kind] = ALL_KINDS
-    ) -> bool:
+    def selects(self, info: TensorInfo, otherwise: Set[Kind] = ALL_KINDS, allowed: Set[Kind] = ALL_KINDS) -> bool:
         """Whether a tensor is meant.
 
         `otherwise` are the kinds that a term without a kind stands for, `allowed` those the condition can judge.

@@ -108,7 +108,9 @@ def _arguments(code: str, text: str) -> dict[str, float]:
     for piece in text.split(",") if text.strip() else ():
         name, equals, value = (part.strip() for part in piece.partition("="))
         if not equals or not name or not _NUMBER.fullmatch(value):
-            raise SpecError(f"{code}: {shortened(piece.strip())!r} is no parameter: write 'name=number', e.g. 'max_gt=100'.")
+            raise SpecError(
+                f"{code}: {shortened(piece.strip())!r} is no parameter: write 'name=number', e.g. 'max_gt=100'."
+            )
         if name in values:
             raise SpecError(f"{code}: {name} is given twice.")
         values[name] = float(value)
@@ -168,7 +170,7 @@ def _from_table(content: Mapping[str, Any], path: str, first_id: int) -> list[Wa
         raise SpecError(f"{path}: {shortened(unknown[0])!r} is not known: a file has 'watch' and '[[watchpoint]]'.")
     texts, tables = content.get("watch", []), content.get("watchpoint", [])
     if not isinstance(texts, list) or not isinstance(tables, list):
-        raise SpecError(f"{path}: write watch = [\"…\"] and [[watchpoint]].")
+        raise SpecError(f'{path}: write watch = ["…"] and [[watchpoint]].')
     if len(texts) + len(tables) > MOST:
         raise SpecError(f"{path} has more than {MOST} watchpoints.")
     found: list[Watchpoint] = []

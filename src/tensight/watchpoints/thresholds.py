@@ -56,7 +56,7 @@ class Thresholds(Condition):
                 held[name] = (actual, threshold)
         return Verdict(held, note=finite_note(now)) if held else QUIET
 
-    def gate(self, info: TensorInfo) -> Callable[[Stats], object] | None:
+    def gate(self, info: TensorInfo) -> Callable[[Stats], object]:
         if len(self.tests) == 1:
             return _single(self.tests[0])
         gates = [_single(test) for test in self.tests]

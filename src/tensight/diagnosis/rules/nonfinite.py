@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 
 from tensight.diagnosis.case import Case
+from tensight.diagnosis.reasons import Reason, explain, operator_name
 from tensight.diagnosis.rule import Fact, Rule
-from tensight.diagnosis.rules.operators import Reason, operator_name, reason
 from tensight.diagnosis.trouble import BadStep
 from tensight.diagnosis.words import at, called, plural, where
 from tensight.records import Finding, Observation, Replay, Source, Stats, TensorInfo, Where
@@ -16,6 +16,8 @@ from tensight.records import Finding, Observation, Replay, Source, Stats, Tensor
 NONFINITE = frozenset(
     {
         "nonfinite_value",
+        "nonfinite_weight",
+        "where_bad_branch",
         "log_of_zero",
         "log_of_negative",
         "sqrt_zero_gradient",
@@ -60,6 +62,11 @@ def replay_of(case: Case, step: int) -> Replay | None:
     return None
 
 
+def given_outside(replay: Replay) -> bool:
+    """Whether the first operator was given bad values that no weight or buffer held: the data had them."""
+    return replay.facts.get("kind") == "given" and not replay.facts.get("name")
+
+
 class NonFinite(Rule):
     """The first value that stopped being finite, and the operator or module that made it."""
 
@@ -80,7 +87,7 @@ class NonFinite(Rule):
             return []
         replay = replay_of(case, bad.step)
         if replay is not None:
-            if replay.facts.get("given") is not None and not replay.facts.get("name"):
+            if given_outside(replay):
                 return []  # it came from outside the network: the data rule says so
             found = self._replayed(case, bad, replay)
             if found is not None:
@@ -90,7 +97,7 @@ class NonFinite(Rule):
     # with the operator known
 
     def _replayed(self, case: Case, bad: BadStep, replay: Replay) -> Finding | None:
-        why = reason(replay) or self._unexplained(replay)
+        why = explain(replay) or self._unexplained(replay)
         facts: list[Fact] = [(f"input {index} of the operator", text) for index, text in enumerate(replay.inputs)]
         facts += [(f"replay: {key}", value) for key, value in replay.facts.items() if key.startswith("bad")]
         backward = replay.phase == "backward"
@@ -101,7 +108,8 @@ class NonFinite(Rule):
         if backward and not bad.loss:
             since += "; forward values were all finite"
         return self.finding(
-            f"{why.title}: {'gradient' if backward else 'value'} became {'NaN' if replay.facts.get('bad_nan') else 'inf'}",
+            f"{why.title}: {'gradient' if backward else 'value'} became"
+            f" {'NaN' if replay.facts.get('bad_nan') else 'inf'}",
             fault=why.fault,
             category=why.category,
             confidence=why.confidence if replay.status == "exact" else why.confidence - 0.05,
@@ -251,7 +259,11 @@ class NonFinite(Rule):
         site = case.losses.main()
         if info.kind == "gradient" or source is None:
             source = site.source if site is not None else None
-        what = f"the gradient of {called(info.name)}" if info.kind == "gradient" else f"the gradient that reaches {called(info.name)}"
+        what = (
+            f"the gradient of {called(info.name)}"
+            if info.kind == "gradient"
+            else f"the gradient that reaches {called(info.name)}"
+        )
         return self._say(
             bad,
             "gradients are not finite while the loss is",
@@ -275,10 +287,10 @@ class NonFinite(Rule):
             bad,
             f"{info.name} is not finite before {'the first' if start else 'this'} step",
             f"the weight {info.name} held {bad_values(one.stats)} before anything was computed"
-            + ("; memory that was never initialised (torch.empty) or a bad checkpoint looks like this" if start else ""),
-            where(
-                case.source_of(info.network, info.node), module=info.node, parameter=info.name, network=info.network
+            + (
+                "; memory that was never initialised (torch.empty) or a bad checkpoint looks like this" if start else ""
             ),
+            where(case.source_of(info.network, info.node), module=info.node, parameter=info.name, network=info.network),
             since=f"bad when step {bad.step} began",
             source=None,
             facts=[(info.name, bad_values(one.stats))],
@@ -299,8 +311,13 @@ class NonFinite(Rule):
             "the update made weights that are not finite",
             f"gradients of step {bad.step} were finite, the weights after the update are not: the optimizer itself made"
             " them (an eps of 0, a learning rate that is not finite, or an overflow of its state)",
-            where(source, module=info.node if info else None, parameter=info.name if info else None,
-                  op=f"{part.type}.step" if part is not None else None, network=network),
+            where(
+                source,
+                module=info.node if info else None,
+                parameter=info.name if info else None,
+                op=f"{part.type}.step" if part is not None else None,
+                network=network,
+            ),
             since=f"first bad value in step {bad.step}, update",
             source=None,
             facts=[(info.name, bad_values(weights[0][0].stats))] if info else [],

@@ -8,6 +8,7 @@ from typing import Any
 from tensight.frameworks.mindspore.losses import Losses
 from tensight.frameworks.mindspore.updates import Updates
 from tensight.frameworks.mindspore.watching import Watching
+from tensight.frameworks.source import user_source
 
 Call = Callable[..., Any]
 
@@ -47,5 +48,7 @@ class Backward:
 
     def _ended(self) -> None:
         self._updates.backward_ended()
-        self._watching.sink.event("backward", "", {"micro": self._updates.pending - 1})
+        # gradients are handed out anew each time: nothing of an earlier pass is left in them
+        values = {"micro": self._updates.pending - 1, "cleared": True, "training": True}
+        self._watching.sink.event("backward", self._losses.network, values, user_source())
         self._watching.sink.backward()

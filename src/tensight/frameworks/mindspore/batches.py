@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 from mindspore import Tensor
 
+from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.mindspore.values import measured, tensors, view
 from tensight.frameworks.mindspore.watching import Watching, free_name
 from tensight.frameworks.source import user_source
-from tensight.records import Needs, Part
+from tensight.records import Needs, Part, Source
 from tensight.records.event import Value
 
 _MOST = 4  # tensors of a batch that are described
+_MOST_PRINTS = 100_000
+
+
+class Epoch:
+    """One pass over a data set by an iterator."""
+
+    def __init__(self, name: str, source: Source | None) -> None:
+        self.name = name
+        self.source = source
+        self.index = 0
+        self.prints: dict[int, int] = {}  # what a batch looks like → the step that was fed it
 
 
 class Batches:
@@ -22,14 +33,19 @@ class Batches:
 
     def __init__(self, watching: Watching) -> None:
         self._watching = watching
-        self._seen: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+        self._epochs: IdentityMap[Any, Epoch] = IdentityMap()  # by iterator
+        self._loaders: IdentityMap[Any, str] = IdentityMap()  # by data set: each epoch may have an iterator of its own
         self._names: set[str] = set()
 
     def patch(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """`Iterator.__next__` of a data set."""
 
         def __next__(iterator: Any) -> Any:
-            batch = original(iterator)
+            try:
+                batch = original(iterator)
+            except StopIteration:
+                self._epochs.pop(iterator)
+                raise
             self._watching.probe("batch", self._handed_out, iterator, batch)
             return batch
 
@@ -37,30 +53,43 @@ class Batches:
 
     def _handed_out(self, iterator: Any, batch: Any) -> None:
         watching = self._watching
-        state = self._seen.get(iterator)
-        if state is None:
-            state = self._seen[iterator] = [self._tell(iterator), 0]
-        values: dict[str, Value] = {"index": state[1]}
-        state[1] += 1
+        if watching.busy:
+            return
+        epoch = self._epochs.get(iterator)
+        if epoch is None:
+            source = user_source()
+            epoch = self._epochs[iterator] = Epoch(self._name(iterator, source), source)
+        values: dict[str, Value] = {}
         for index, (_, tensor) in enumerate(tensors(batch, "")):
             if index == 0 and tensor.ndim:
                 values["size"] = int(tensor.shape[0])
-            if index >= _MOST or not watching.all:
+            if index >= _MOST or not watching.some:
                 break
             values |= described(index, tensor)
-        watching.sink.event("batch", state[0], values)
+        if "mean.0" in values:
+            mark = hash(tuple(values.values()))
+            if mark in epoch.prints:
+                values["repeat_of"] = epoch.prints[mark]
+            elif len(epoch.prints) < _MOST_PRINTS:
+                epoch.prints[mark] = watching.sink.step
+        values["index"] = epoch.index
+        epoch.index += 1
+        watching.sink.event("batch", epoch.name, values, epoch.source)
 
-    def _tell(self, iterator: Any) -> str:
-        dataset = getattr(iterator, "dataset", None) or getattr(iterator, "ori_dataset", None)
-        base = type(dataset).__name__ if dataset is not None else "Dataset"
-        name = free_name(base, self._names)
+    def _name(self, iterator: Any, source: Source | None) -> str:
+        dataset = getattr(iterator, "ori_dataset", None) or iterator
+        known = self._loaders.get(dataset)
+        if known is not None:
+            return known
+        base = type(dataset).__name__
+        name = self._loaders[dataset] = free_name(base, self._names)
         self._names.add(name)
         settings: dict[str, Value] = {}
         for key in ("batch_size", "num_parallel_workers", "drop_remainder"):
             value = getattr(dataset, key, None)
             if isinstance(value, (bool, int, str)):
                 settings[key] = value
-        self._watching.sink.part(Part("loader", name, base, settings, user_source()))
+        self._watching.sink.part(Part("loader", name, base, settings, source))
         return name
 
 

@@ -13,7 +13,7 @@ from mindspore.nn.learning_rate_schedule import LearningRateSchedule
 from tensight.frameworks.mindspore.functions import Functions
 from tensight.frameworks.mindspore.graphs import Graphs
 from tensight.frameworks.mindspore.losses import Losses
-from tensight.frameworks.mindspore.networks import OPTIMIZERS, Cell_, Known, Networks, is_wrapper
+from tensight.frameworks.mindspore.networks import OPTIMIZERS, Cell_, Frame, Known, Networks, is_wrapper
 from tensight.frameworks.mindspore.updates import Updates
 from tensight.frameworks.mindspore.values import tensors
 from tensight.frameworks.mindspore.watching import Slot, Watching
@@ -32,12 +32,12 @@ class Cells:
         self._watching = watching
         self._networks = networks
         self._updates = updates
-        self._losses = losses
+        self.losses = losses
         self._graphs = graphs
         self._recording = recording  # whether MindSpore records for a gradient now
         self._functions = Functions(watching, self)
         self._thread = 0
-        self.stack: list[Cell_] = []
+        self.stack: list[Frame] = []
         self.phase: Phase = "forward"
         self.inside = 0  # depth of what is neither model nor loss: optimizers, whole training steps in one graph
         self._fed: set[int] = set()
@@ -99,12 +99,12 @@ class Cells:
             result = original(cell, *args, **kwargs)
         finally:
             self.inside -= 1
-        self._watching.probe("loss cell", self._losses.called, cell, args, result)
+        self._watching.probe("loss cell", self.losses.called, cell, args, result)
         return result
 
     def _newcomer(self, cell: nn.Cell) -> Cell_ | None:
         """A cell inside a known network that was not there before: the network has changed."""
-        self._networks.declare(self.stack[0].network)
+        self._networks.declare(self.stack[0].cell.network)
         return self._networks.cell(cell)
 
     # the outermost cell
@@ -137,6 +137,7 @@ class Cells:
         self._updates.declare_new()
         given = list(tensors(args, "input")) + list(tensors(kwargs, "input"))
         self._fed = {id(tensor) for _, tensor in given}
+        self.losses.fed(given[0][1], network.name)
         watching.sink.forward(network.name, training)
         values = {"training": bool(cell.training), "grad": records, "batch": batch_size(given)}
         watching.sink.event("forward", network.name, values, user_source())
@@ -160,13 +161,13 @@ class Cells:
             result = original(cell, *args, **kwargs)
         finally:
             if entered is not None:
-                del self.stack[entered[2] :]
+                del self.stack[entered[1] :]
         if entered is not None and watching.all:
-            watching.probe("cell output", self._returned, entered[0], entered[1], result)
+            watching.probe("cell output", self._returned, entered[0].cell, entered[0].call, result)
         return result
 
-    def _entered(self, cell: nn.Cell, args: Any) -> tuple[Cell_, int, int] | None:
-        """The cell, the number of its call, and how deep the stack was before it."""
+    def _entered(self, cell: nn.Cell, args: Any) -> tuple[Frame, int] | None:
+        """The call that begins, and how deep the stack was before it."""
         known = self._networks.cell(cell)
         if known is None:
             return None
@@ -175,8 +176,9 @@ class Cells:
         depth = len(self.stack)
         if depth and watching.sink.level != "watch" and watching.all:
             watching.probe("cell input", self._given, known, call, args)
-        self.stack.append(known)
-        return known, call, depth
+        frame = Frame(known, call)
+        self.stack.append(frame)
+        return frame, depth
 
     def _given(self, known: Cell_, call: int, args: Any) -> None:
         for place, tensor in tensors(args, "input"):
@@ -188,6 +190,8 @@ class Cells:
         kind: Kind = "activation" if known.activation else "output"
         for place, tensor in tensors(result, "output"):
             self._watching.look(self.slot(known, kind, place, call, tensor), tensor, self.phase)
+            if known.activation:
+                self.losses.made(tensor, known.type)
             if self._follows(tensor):
                 self._follow(self._gradient_slot(known, "output_gradient", place, call, tensor), tensor)
 
@@ -215,7 +219,7 @@ class Cells:
 
     def slot(self, known: Cell_, kind: Kind, place: str, call: int, tensor: Tensor, of: str = "") -> Slot:
         """The declared tensor of a cell's call."""
-        key = (kind, f"{of}:{place}" if of else place, call)
+        key = (kind, place, call)
         slot = known.slots.get(key)
         if slot is None:
             slot = known.slots[key] = self._watching.declare(

@@ -34,8 +34,6 @@ class Functions:
         self._watching = watching
         self._cells = cells
         self._mode = self._make()
-        self._turn = -1
-        self._calls: dict[tuple[int, str], int] = {}
 
     def push(self) -> bool:
         """Begin to listen; False when this MindSpore cannot."""
@@ -70,13 +68,10 @@ class Functions:
         cells = self._cells
         if not cells.stack or self._watching.busy or not isinstance(result, Tensor):
             return
-        known = cells.stack[-1]
-        if known.activation:
+        frame = cells.stack[-1]
+        if frame.cell.activation:
             return  # the cell's own output says it
-        if self._turn != self._watching.turn:
-            self._turn = self._watching.turn
-            self._calls.clear()
-        key = (id(known), function)
-        call = self._calls[key] = self._calls.get(key, -1) + 1
-        slot = cells.slot(known, "activation", "output.0", call, result, function)
+        place = f"{function}.{frame.count(function)}"
+        slot = cells.slot(frame.cell, "activation", place, frame.call, result, function)
         self._watching.look(slot, result, cells.phase)
+        cells.losses.made(result, function)

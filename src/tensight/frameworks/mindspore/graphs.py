@@ -107,7 +107,7 @@ class Graphs:
             if watching.busy or inside():
                 return original(executor, *args, **kwargs)
             if stack:
-                watching.probe("jit", self._inside_cell, stack[-1])
+                watching.probe("jit", self._inside_cell, stack[-1].cell)
                 return original(executor, *args, **kwargs)
             before = watching.probe("jit", self._before)
             result = original(executor, *args, **kwargs)

@@ -18,6 +18,30 @@ from tensight.records.event import Value
 
 _FIRST = 10  # steps whose loss is always described
 
+# class of MindSpore → the name under which every framework's function goes
+FUNCTIONS = {
+    "CrossEntropyLoss": "cross_entropy",
+    "SoftmaxCrossEntropyWithLogits": "cross_entropy",
+    "NLLLoss": "nll_loss",
+    "MSELoss": "mse_loss",
+    "L1Loss": "l1_loss",
+    "L1LossExt": "l1_loss",
+    "MAELoss": "l1_loss",
+    "SmoothL1Loss": "smooth_l1_loss",
+    "HuberLoss": "huber_loss",
+    "BCELoss": "binary_cross_entropy",
+    "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+    "KLDivLoss": "kl_div",
+    "CTCLoss": "ctc_loss",
+    "Softmax": "softmax",
+    "SoftmaxExt": "softmax",
+    "LogSoftmax": "log_softmax",
+    "Sigmoid": "sigmoid",
+    "LogSigmoid": "log_sigmoid",
+    "Tanh": "tanh",
+    "ReLU": "relu",
+}
+
 
 class Losses:
     """Loss cells, and the number that a gradient is taken of."""
@@ -26,33 +50,46 @@ class Losses:
         self._watching = watching
         self._names: IdentityMap[nn.Cell, str] = IdentityMap()
         self._slots: dict[tuple[str, str], Slot] = {}
-        self._last = ""  # the loss cell that was called last
+        self._made: tuple[weakref.ref[Tensor], str] | None = None  # the last activation and what it came from
+        self._input: weakref.ref[Tensor] | None = None
+        self.network = ""  # that was called last
         self.value: float | None = None
         self.scaled: tuple[weakref.ref[Tensor], float] | None = None  # a loss and what a scaler multiplied it with
+
+    def fed(self, tensor: Tensor, network: str) -> None:
+        """A model was called with this."""
+        self._input = weakref.ref(tensor)
+        self.network = network
+
+    def made(self, tensor: Tensor, function: str) -> None:
+        """An activation gave this; a loss may be given it next."""
+        self._made = (weakref.ref(tensor), FUNCTIONS.get(function, function))
 
     def called(self, cell: nn.Cell, args: Any, result: Any) -> None:
         """A loss cell has returned."""
         watching = self._watching
-        name = self._last = self._name(cell)
+        name = self._name(cell)
         given = [arg for arg in args if isinstance(arg, Tensor)]
         if not (watching.all or watching.sink.step < _FIRST) or not given:
             return
-        values = describe([widened(view(tensor)) for tensor in given[:2]], cell)
-        values["function"] = type(cell).__name__
+        with np.errstate(all="ignore"):  # a loss of bad values is what we are here for
+            values = describe([widened(view(tensor)) for tensor in given[:2]], cell)
+            values["target_equals_input"] = len(given) > 1 and self._equals_input(given[1])
+        function = type(cell).__name__
+        values["function"] = FUNCTIONS.get(function, function)
+        made = self._made
+        values["prediction_from"] = made[1] if made is not None and made[0]() is given[0] else ""
         if isinstance(result, Tensor):
             values["result_shape"] = shape_text(result.shape)
+            values["value"] = number(result)
         watching.sink.event("loss", name, values, user_source())
         if watching.all:
             for kind, tensor in zip(("prediction", "target"), given):
                 slot = self._slots.get((name, kind))
                 if slot is None:
-                    slot = self._slots[name, kind] = watching.declare(
-                        kind,
-                        name,
-                        kind,
-                        tensor,
-                        type=type(cell).__name__,  # type: ignore[arg-type]
-                    )
+                    place = f"{name}.{kind}"
+                    slot = watching.declare(kind, "", place, tensor, network=self.network, type=function)  # type: ignore[arg-type]
+                    self._slots[name, kind] = slot
                 watching.look(slot, tensor, "forward")
 
     def ended(self, output: Any) -> None:
@@ -71,12 +108,18 @@ class Losses:
         watching = self._watching
         watching.sink.loss(value)
         if watching.some:
-            name = self._last or "loss"
             array = np.asarray(value)
-            slot = self._slots.get((name, "loss"))
+            slot = self._slots.get((self.network, "loss"))
             if slot is None:
-                slot = self._slots[name, "loss"] = watching.declare("loss", name, "loss", array)
+                slot = watching.declare("loss", "", "loss", array, network=self.network)
+                self._slots[self.network, "loss"] = slot
             watching.look(slot, array, "forward")
+
+    def _equals_input(self, target: Tensor) -> bool:
+        given = self._input() if self._input is not None else None
+        if given is None or given.shape != target.shape or given.dtype != target.dtype:
+            return False
+        return given is target or bool(np.array_equal(view(given), view(target)))
 
     def _name(self, cell: nn.Cell) -> str:
         known = self._names.get(cell)

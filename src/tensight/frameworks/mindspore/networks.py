@@ -11,7 +11,7 @@ from mindspore import Parameter, Tensor, nn
 from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.mindspore.values import dtype_name
 from tensight.frameworks.mindspore.watching import Slot, Watching, free_name
-from tensight.frameworks.source import variable_name
+from tensight.frameworks.source import user_source, variable_name
 from tensight.records import Kind, Module, Network
 from tensight.records import Parameter as ParameterRecord
 from tensight.records.event import Value
@@ -48,6 +48,23 @@ class Cell_:
             self.calls = 0
         self.calls += 1
         return self.calls - 1
+
+
+class Frame:
+    """A call of a cell that is running."""
+
+    __slots__ = ("call", "cell", "counts")
+
+    def __init__(self, cell: Cell_, call: int) -> None:
+        self.cell = cell
+        self.call = call
+        self.counts: dict[str, int] = {}  # functions called in it so far
+
+    def count(self, function: str) -> int:
+        """How often a function was called in this call of the cell before."""
+        number = self.counts.get(function, 0)
+        self.counts[function] = number + 1
+        return number
 
 
 class Weight:
@@ -98,6 +115,7 @@ class Known:
         self.fresh = True  # weights are not yet observed
         self.compiled = False
         self.inputs: dict[str, Slot] = {}
+        self.source = user_source()
 
 
 class Networks:
@@ -169,7 +187,14 @@ class Networks:
                 if weight is not None:
                     network.weights.append(weight)
         self._watching.sink.network(
-            Network(network.name, type(root).__name__, tuple(modules), tuple(records), compiled=network.compiled)
+            Network(
+                network.name,
+                type(root).__name__,
+                tuple(modules),
+                tuple(records),
+                compiled=network.compiled,
+                source=network.source,
+            )
         )
 
     def _own(self, value: Tensor, network: str, path: str, slot: str, kind: Kind, of: str) -> Weight:

@@ -183,7 +183,7 @@ class Updates:
         for index, rate in enumerate(rates):
             watching.sink.scalar("lr" if index == 0 else f"lr/{optimizer.name}/{index}", rate)
         said: dict[str, Value] = {"lr": rates[0] if rates else None, **(values or {})}
-        watching.sink.event("optimizer_step", optimizer.name, said)
+        watching.sink.event("optimizer_step", optimizer.name, said, user_source())
         self.pending = 0
         self._by_hand.clear()
         watching.turn += 1

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import weakref
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -13,12 +16,19 @@ from tensight.frameworks.adapter import Array, Sink
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source, variable_name
 from tensight.frameworks.torch import statistics
+from tensight.frameworks.torch.activations import Activations
 from tensight.frameworks.torch.backward import Backward
 from tensight.frameworks.torch.calls import Calls
 from tensight.frameworks.torch.cannot import CANNOT
 from tensight.frameworks.torch.created import Created
+from tensight.frameworks.torch.loaders import Loaders
+from tensight.frameworks.torch.losses import Losses
+from tensight.frameworks.torch.modes import Modes
 from tensight.frameworks.torch.networks import Networks
 from tensight.frameworks.torch.optimizers import Optimizers
+from tensight.frameworks.torch.scaling import Scaling
+from tensight.frameworks.torch.schedules import Clipping, Schedulers
+from tensight.frameworks.torch.statistics import ORDINARY
 from tensight.frameworks.torch.updates import Updates
 from tensight.frameworks.torch.watching import Watching, to_numpy
 from tensight.records import Needs, Stats
@@ -48,8 +58,36 @@ class TorchAdapter:
         self.optimizers = Optimizers(watching, self.networks, self.updates, patches)
         self.calls = Calls(watching, self.networks, patches)
         self.backward = Backward(watching, self.networks, self.updates, patches)
+        activations = Activations(watching, self.calls, patches)
+        losses = Losses(watching, activations, patches)
+        scaling = Scaling(watching, self.optimizers, patches)
+        Modes(watching, self.networks, patches)
+        Schedulers(watching, self.optimizers, patches)
+        Clipping(watching, self.optimizers, patches)
+        Loaders(watching, patches)
+        self.calls.fed = losses.fed
+        self.backward.scale_of = scaling.scale_of
+        self.backward.on_root.append(losses.root)
         self.backward.holds_parameters = self._is_trained_by_an_optimizer
+        self.calls.look_at_start = self.updates.look_at_start
         self.calls.before_forward.append(self.backward.weights_may_have_changed)
+        self._stand_aside(patches)
+        _inert_after_fork(watching)
+
+    def _stand_aside(self, patches: Patches) -> None:
+        """Code that reads functions instead of calling them (scripting, symbolic tracing) gets torch's own."""
+
+        def around(original: Any) -> Any:
+            def reading(*args: Any, **kwargs: Any) -> Any:
+                with patches.lifted():
+                    return original(*args, **kwargs)
+
+            return reading
+
+        patches.wrap(torch.jit, "script", around)
+        tracing = sys.modules.get("torch.fx._symbolic_trace")
+        if tracing is not None:
+            patches.wrap(tracing.Tracer, "trace", around)
 
     def detach(self) -> None:
         """Take off everything."""
@@ -78,7 +116,7 @@ class TorchAdapter:
         if self.watching is not None:
             self.watching.depth_changed()
 
-    def statistics(self, tensor: object, needs: Needs = Needs(), before: object | None = None) -> Stats:
+    def statistics(self, tensor: object, needs: Needs = ORDINARY, before: object | None = None) -> Stats:
         assert isinstance(tensor, torch.Tensor)
         return statistics.one(tensor, needs, before if isinstance(before, torch.Tensor) else None)
 
@@ -88,3 +126,16 @@ class TorchAdapter:
 
     def _is_trained_by_an_optimizer(self, model: object) -> bool:
         return any(held.optimizer for held in model.parameters)  # type: ignore[attr-defined]
+
+
+def _inert_after_fork(watching: Watching) -> None:
+    """Forked children (loader workers, replays) call the same functions: nothing in them is ours to report."""
+    ref = weakref.ref(watching)
+
+    def stop() -> None:
+        known = ref()
+        if known is not None:
+            known.stop()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=stop)

@@ -53,7 +53,6 @@ class Backward:
                 end(values)
             return result
 
-        backward.__wrapped__ = original
         return backward
 
     def _begin(self, tensors: Any) -> dict[str, Value] | None:
@@ -65,28 +64,30 @@ class Backward:
         watching.scale = self.scale_of(root) if self.scale_of is not None else 1.0
         model = self.networks.models.get(watching.network)
         module = model.ref() if model is not None else None
-        values: dict[str, Value] = {"cleared": self._cleared(model)}
+        cleared = self._cleared(model)
+        values: dict[str, Value] = {"cleared": cleared}
+        if cleared and watching.unzeroed:
+            # by hand: `p.grad = None`, `p.grad.zero_()`
+            watching.unzeroed = False
+            watching.sink.event("zero_grad", watching.network, {"noticed": True})
         if module is not None:
             values["training"] = module.training
         if watching.scale != 1.0:
             values["scale"] = watching.scale
         self._find_loose(root)
-        value = _number(root)
-        if value is not None:
-            values["loss"] = value / watching.scale
         for tell in self.on_root:
             tell(root, watching.scale)
+        value = _number(root)
+        if value is not None:
+            self._loss(value / watching.scale)
         return values
 
     def _end(self, values: dict[str, Value]) -> None:
         watching = self.watching
         sink = watching.sink
-        loss = values.pop("loss", None)
-        if loss is not None:
-            self._loss(float(loss))
         scale, watching.scale = watching.scale, 1.0
         watching.backwards += 1
-        sink.event("backward", watching.network, values, user_source(3))
+        sink.event("backward", watching.network, values, user_source())
         self._remember_weights(scale)
         watching.stamp += 1
         sink.backward()
@@ -129,7 +130,6 @@ class Backward:
                 happened(outputs, inputs, result)
             return result
 
-        grad.__wrapped__ = original
         return grad
 
     def _grad(self, outputs: Any, inputs: Any, result: Any) -> None:
@@ -144,7 +144,7 @@ class Backward:
                 found.append((held, gradient))
         value = _number(root)
         if not found:
-            watching.sink.event("grad", watching.network, {"inputs": len(given)}, user_source(3))
+            watching.sink.event("grad", watching.network, {"inputs": len(given)}, user_source())
             return
         self.weights_may_have_changed()
         if value is not None:
@@ -154,7 +154,7 @@ class Backward:
             if norm is not None:
                 watching.sink.scalar("gradient_norm", norm)
         watching.backwards += 1
-        watching.sink.event("backward", watching.network, {"function": "grad"}, user_source(3))
+        watching.sink.event("backward", watching.network, {"function": "grad"}, user_source())
         self._remember_weights(1.0, gradients_seen=True)
         watching.stamp += 1
         watching.sink.backward()
@@ -210,9 +210,7 @@ class Backward:
                         self.watching.sink.scalar("gradient_norm", norm)
                 if model.name not in self._versions:
                     self.updates.copy(found)
-            self._versions.setdefault(
-                model.name, [(held, tensor._version, _sample(tensor)) for held, tensor in found]
-            )
+            self._versions.setdefault(model.name, [(held, tensor._version, _sample(tensor)) for held, tensor in found])
 
     def _find_loose(self, root: torch.Tensor) -> None:
         """Once per network: trained tensors that the graph reaches and no module has registered."""

@@ -30,11 +30,14 @@ class Calls:
     def __init__(self, watching: Watching, networks: Networks, patches: Patches) -> None:
         self.watching = watching
         self.networks = networks
-        self.before_forward: list = []  # called with (entry, module, args, kwargs) before an outermost call
+        self.before_forward: list = []  # called before an outermost call
+        self.fed: Any = None  # told of the tensors an outermost call was given
+        self.look_at_start: Any = None  # looks at a model's parameters before its first call
         self.function_like: Any = None  # looks at results of activation modules that belong to no network
         self._evaluations = (-1, 0)
         self._evaluation = 0
         self._observing = False
+        self._compiled = False
         self._said: set[str] = set()
         patches.wrap(nn.Module, "__call__", self._around)
 
@@ -74,18 +77,16 @@ class Calls:
                     leave(None, module, args, kwargs, result)
                 return result
             watching.outermost = True
-            watching.observing = self._observing
+            watching.observing = self._observing and not self._compiled
             scopes.append(scope)
             try:
                 result = original(module, *args, **kwargs)
             finally:
-                watching.outermost = False
-                watching.observing, observing = False, watching.observing
+                watching.outermost = watching.observing = False
                 del scopes[:]
-            end(scope, module, args, kwargs, result, observing)
+            end(scope, result)
             return result
 
-        __call__.__wrapped__ = original
         return __call__
 
     # outermost calls
@@ -99,13 +100,17 @@ class Calls:
             return None
         grad = torch.is_grad_enabled()
         for tell in self.before_forward:
-            tell(grad)
+            tell()
         watching.phase = "forward" if grad else "evaluation"
         watching.network = entry.network
         sink = watching.sink
         sink.forward(entry.network, module.training)
         batch = _batch_size(args, kwargs)
         sink.event("forward", entry.network, {"training": module.training, "grad": grad, "batch": batch})
+        model = self.networks.models.get(entry.network)
+        if model is not None and not model.started and watching.gradients:
+            self.look_at_start(model)
+        self._compiled = model is not None and model.compiled
         watching.thread = threading.get_ident()
         self._observing = watching.deep and self._may_observe(grad)
         scope = Scope(entry, self._number(entry))
@@ -136,16 +141,16 @@ class Calls:
             return -2 - self._evaluation
         return self.watching.stamp
 
-    def _end(
-        self, scope: Scope, module: nn.Module, args: tuple, kwargs: dict, result: object, observing: bool
-    ) -> None:
+    def _end(self, scope: Scope, result: object) -> None:
         watching = self.watching
-        if observing and watching.deep:
-            self._outputs(scope, result)
-        model = self.networks.models.get(scope.entry.network)
-        if model is not None and model.incomplete:
-            self.networks.describe(model)
-        watching.sink.forwarded(scope.entry.network)
+        try:
+            if self._observing and watching.deep:
+                self._outputs(scope, result)
+            model = self.networks.models.get(scope.entry.network)
+            if model is not None and model.incomplete:
+                self.networks.describe(model)
+        finally:
+            watching.sink.forwarded(scope.entry.network)
 
     # calls inside
 
@@ -195,6 +200,8 @@ class Calls:
                 found.append((f"{place}.{name}", value))
             else:
                 found += tensors(value, f"{place}.{name}")
+        if kind == "input" and self.fed is not None:
+            self.fed([tensor for _, tensor in found])
         for slot, tensor in found:
             watched = self._tensor(entry, call, slot, tensor, kind)
             watching.look(watched, tensor, watching.phase)
@@ -238,7 +245,7 @@ class Calls:
     def _hook(self, tensor: torch.Tensor, sharing: list[Watched]) -> None:
         """A hook on the tensor, never a backward hook on the module: those fail when the result is changed in place."""
         watching = self.watching
-        failed = watching.sink.failed
+        failed = watching.failed
 
         def gradient(grad: torch.Tensor) -> None:
             if watching.active:

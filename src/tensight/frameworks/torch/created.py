@@ -27,7 +27,6 @@ class Created:
                 if watching.active:
                     note(module)
 
-            __init__.__wrapped__ = original
             return __init__
 
         def around_setstate(original):
@@ -36,7 +35,6 @@ class Created:
                 if watching.active:
                     note(module)
 
-            __setstate__.__wrapped__ = original
             return __setstate__
 
         patches.wrap(nn.Module, "__init__", around_init)

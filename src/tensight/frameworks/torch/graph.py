@@ -34,3 +34,63 @@ def operator(node: Any) -> str:
     """
     name = type(node).__name__.rstrip("0123456789").removesuffix("Backward")
     return "".join(("_" + c.lower()) if c.isupper() and i else c.lower() for i, c in enumerate(name)).replace("__", "_")
+
+
+# what only changes the shape or place of values, not the values
+_TRANSPARENT = frozenset(
+    {
+        *("view", "unsafe_view", "reshape", "reshape_alias", "squeeze", "unsqueeze", "transpose", "permute", "t"),
+        *("clone", "to_copy", "alias", "expand", "contiguous", "flatten", "select", "slice", "as_strided"),
+    }
+)
+_NORMALISERS = frozenset({"softmax", "log_softmax", "sigmoid", "log_sigmoid", "tanh", "relu", "log", "exp", "clamp"})
+_MOST_STEPS = 6
+
+
+def made_by(tensor: torch.Tensor) -> tuple[str, int | None]:
+    """The operator that gave a tensor its values, as far as it matters for a loss, and the dimension it ran over.
+
+    >>> made_by(torch.ones(2, 3, requires_grad=True).softmax(-1).view(6))
+    ('softmax', 1)
+    """
+    node = tensor.grad_fn
+    for _ in range(_MOST_STEPS):
+        if node is None:
+            return "", None
+        name = operator(node)
+        if name in _NORMALISERS:
+            dim = getattr(node, "_saved_dim", None)
+            if isinstance(dim, int):
+                result = getattr(node, "_saved_result", None)
+                rank = result.dim() if isinstance(result, torch.Tensor) else None
+                if dim >= 1 << 63:
+                    dim -= 1 << 64  # negative, as it was stored without a sign
+                if dim < 0 and rank:
+                    dim += rank
+                return name, dim
+            return name, None
+        if name.rstrip("_") not in _TRANSPARENT or not node.next_functions:
+            return "", None
+        node = node.next_functions[0][0]
+    return "", None
+
+
+def expression(root: torch.Tensor) -> tuple[list[str], set[int]]:
+    """Operators near the root, nearest first, and the sequence numbers of the differences among them."""
+    names: list[str] = []
+    numbers: set[int] = set()
+    waiting, seen = [root.grad_fn], set()
+    while waiting and len(seen) < 64:
+        node = waiting.pop(0)
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        name = operator(node)
+        if name == "accumulate_grad":
+            continue
+        if name in ("sub", "rsub"):
+            numbers.add(node._sequence_nr())
+        if len(names) < 12:
+            names.append(name)
+        waiting.extend(following for following, _ in node.next_functions)
+    return names, numbers

@@ -46,7 +46,19 @@ class Entry:
 class Held:
     """A parameter or buffer of a network (or of none: then `network` is '')."""
 
-    __slots__ = ("before", "holder", "name", "network", "node", "optimizer", "ref", "registered", "slot", "tables", "trainable")
+    __slots__ = (
+        "before",
+        "holder",
+        "name",
+        "network",
+        "node",
+        "optimizer",
+        "ref",
+        "registered",
+        "slot",
+        "tables",
+        "trainable",
+    )
 
     def __init__(self, tensor: Tensor, network: str, node: str, slot: str, holder: nn.Module | None) -> None:
         self.ref = weakref.ref(tensor)
@@ -58,7 +70,6 @@ class Held:
         self.trainable = tensor.requires_grad
         self.optimizer = ""
         self.registered = True
-        self.before: Tensor | None = None  # our own copy of it, never the user's tensor
         self.tables: dict[object, Watched] = {}
 
     def changed(self) -> bool:
@@ -85,6 +96,7 @@ class Model:
         self.loose: list[tuple[str, str, weakref.ref]] = []  # parameters outside named_parameters(): node, slot
         self.described: Network | None = None
         self.incomplete = False  # lazy modules: described again after the first call
+        self.started = False  # its parameters were looked at as they were before the first call
         self.buffers_seen = -1
         self.frozen_seen = False
 
@@ -248,6 +260,7 @@ class Networks:
         held = self.parameters.get(tensor)
         if held is None or held.network != model.name or held.name != (f"{node}.{slot}" if node else slot):
             held = self.parameters[tensor] = Held(tensor, model.name, node, slot, holder)
+            model.started = False
         held.trainable = tensor.requires_grad
         held.optimizer = self.optimizer_of.get(tensor) or ""
         return held
@@ -293,9 +306,7 @@ class Networks:
         else:
             self.parameters[tensor] = held
         model.buffers.append(held)
-        return Parameter(
-            held.name, tuple(tensor.shape), dtype_name(tensor.dtype), False, True, "buffer", node
-        )
+        return Parameter(held.name, tuple(tensor.shape), dtype_name(tensor.dtype), False, True, "buffer", node)
 
     def _free_name(self, name: str) -> str:
         free, number = name, 2
@@ -322,7 +333,10 @@ def _has_parameters(module: nn.Module) -> bool:
     if next(module.parameters(), None) is not None:
         return True
     return any(
-        isinstance(part, nn.Module) for value in vars(module).values() if isinstance(value, (list, tuple)) for part in value
+        isinstance(part, nn.Module)
+        for value in vars(module).values()
+        if isinstance(value, (list, tuple))
+        for part in value
     )
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import tensight
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tensight.frameworks.source import source_of, user_site
 from tensight.frameworks.torch.operators_scope import Scope
-from tensight.frameworks.torch.operators_source import Site, call_site, resolve
 from tensight.records import Phase, Source
 
 _sequence = torch._C._autograd._get_sequence_nr
 _node = torch._C._current_autograd_node
+_OURS = os.path.dirname(os.path.abspath(tensight.__file__)) + os.sep
 _NO_SEQUENCE = 2**64 - 1  # what nodes that belong to no forward operator have
 
 
@@ -29,7 +33,7 @@ class Call:
     kwargs: dict
     phase: Phase
     module: str
-    site: Site | None
+    site: tuple[str, int, str] | None  # file, line, function
     ours: bool  # called by Tensight itself, not by the training
     forward: Call | None = None  # of a backward operator: the forward operator it belongs to
     node: str = ""  # of a backward operator: 'SqrtBackward0'
@@ -38,7 +42,7 @@ class Call:
 
     @property
     def source(self) -> Source | None:
-        return resolve(self.site) if self.site is not None else None
+        return source_of(*self.site) if self.site is not None else None
 
     @property
     def mutable(self) -> bool:
@@ -125,7 +129,9 @@ class Operators(TorchDispatchMode):
         return result
 
     def _call(self, function: Any, args: tuple, kwargs: dict) -> Call:
-        site, ours = call_site(3)
+        # A wrapper of ours may stand between user and framework: only a direct call is our own.
+        ours = sys._getframe(2).f_code.co_filename.startswith(_OURS)
+        site = user_site(3)
         node = _node()
         phase = self._scope.phase
         name = f"{function.namespace}.{function._opname}"

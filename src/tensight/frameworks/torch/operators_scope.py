@@ -6,21 +6,8 @@ import torch
 from torch import nn
 from torch.optim import optimizer as optimizers
 
+from tensight.frameworks.torch.wrappers import walk
 from tensight.records import Phase
-
-_WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
-
-
-def clean(path: str) -> str:
-    """A module's path without what compile, FSDP and checkpointing put in.
-
-    >>> clean("_orig_mod.encoder._checkpoint_wrapped_module.0")
-    'encoder.0'
-    """
-    for wrapper in _WRAPPERS:
-        path = path.replace(wrapper, "").removesuffix(wrapper[:-1])
-    return path.rstrip(".")
-
 
 class Scope:
     """Follows module calls, optimizer steps and the roots of backward passes while it is attached."""
@@ -72,24 +59,26 @@ class Scope:
 
     def parameters(self) -> dict[str, torch.Tensor]:
         """Parameters of all modules that were called, by name."""
-        found: dict[str, torch.Tensor] = {}
-        for root in list(self.roots.values()):
-            for name, parameter in root.named_parameters():
-                found.setdefault(clean(name), parameter)
-        return found
+        return self._held("_parameters")
 
     def buffers(self) -> dict[str, torch.Tensor]:
+        return self._held("_buffers")
+
+    def _held(self, where: str) -> dict[str, torch.Tensor]:
         found: dict[str, torch.Tensor] = {}
         for root in list(self.roots.values()):
-            for name, buffer in root.named_buffers():
-                found.setdefault(clean(name), buffer)
+            for path, module in walk(root):
+                for name, tensor in getattr(module, where).items():
+                    full = f"{path}.{name}" if path else name
+                    if tensor is not None and found.setdefault(full, tensor) is not tensor:
+                        found[f"{full} of {type(root).__name__}"] = tensor  # two models with the same names inside
         return found
 
     def _enter(self, module: nn.Module, inputs: object) -> None:
         if not self._stack:
             known = self._paths.get(id(module))
             if known is None:
-                known = {id(part): clean(name) for name, part in module.named_modules()}
+                known = {id(part): path for path, part in walk(module)}
                 self._paths[id(module)] = known
                 self.roots[id(module)] = module
             self._root = [id(module)]

@@ -46,6 +46,8 @@ class Optimizers:
         self.known: IdentityMap[Optimizer, Stepper] = IdentityMap()
         self._names: set[str] = set()
         self._stepping: list[Stepper] = []
+        self._guarded_before = watching.probe("gradients", updates.before)
+        self._guarded_after = watching.probe("weights", updates.after)
         networks.changed_hooks.append(self._network_changed)
         patches.wrap(Optimizer, "__init__", self._around_init)
         patches.wrap(Optimizer, "zero_grad", self._around_zero_grad)
@@ -81,14 +83,13 @@ class Optimizers:
 
     def _around_init(self, original: Any) -> Any:
         watching = self.watching
-        found = watching.probe("optimizer", lambda optimizer: self.add(optimizer, user_source(4)))
+        found = watching.probe("optimizer", lambda optimizer: self.add(optimizer, user_source()))
 
         def __init__(optimizer, *args, **kwargs):
             original(optimizer, *args, **kwargs)
             if watching.active:
                 found(optimizer)
 
-        __init__.__wrapped__ = original
         return __init__
 
     def _around_zero_grad(self, original: Any) -> Any:
@@ -96,7 +97,8 @@ class Optimizers:
 
         def happened(optimizer: Optimizer, set_to_none: bool) -> None:
             known = self.add(optimizer)
-            watching.sink.event("zero_grad", known.name, {"set_to_none": bool(set_to_none)}, user_source(4))
+            watching.unzeroed = False
+            watching.sink.event("zero_grad", known.name, {"set_to_none": bool(set_to_none)}, user_source())
 
         tell = watching.probe("zero_grad", happened)
 
@@ -106,7 +108,6 @@ class Optimizers:
                 tell(optimizer, args[0] if args else kwargs.get("set_to_none", True))
             return result
 
-        zero_grad.__wrapped__ = original
         return zero_grad
 
     # steps
@@ -125,7 +126,7 @@ class Optimizers:
             self._tell(known, optimizer)
         closure = kwargs.get("closure") or next((one for one in args[1:] if callable(one)), None)
         if self.watching.gradients:
-            self.updates.before(self._tensors(known, optimizer), closure is not None, _scale_inside(optimizer))
+            self._look_before(known, optimizer, closure is not None, _scale_inside(optimizer))
         if closure is None:
             self.watching.sink.before_update(known.name)
 
@@ -136,27 +137,38 @@ class Optimizers:
         if self._stepping:
             return
         if self.watching.gradients:
-            self._norm(known, self.updates.after())
+            self._look_after(known)
         self.finish(known, optimizer, skipped=False)
 
     def skipped(self, optimizer: Optimizer) -> None:
         """A loss scaler left out an update because gradients were not finite."""
         known = self.add(optimizer)
         if self.watching.gradients:
-            self.updates.before(self._tensors(known, optimizer), False, 1.0)
-            self._norm(known, self.updates.after())
+            self._look_before(known, optimizer, False, 1.0)
+            self._look_after(known)
         self.finish(known, optimizer, skipped=True)
+
+    def _look_before(self, known: Stepper, optimizer: Optimizer, later: bool, scale: float) -> None:
+        # under a guard of its own: what cannot be seen must not keep a step from being counted
+        self._guarded_before(self._tensors(known, optimizer), later, scale)
+
+    def _look_after(self, known: Stepper) -> None:
+        norm = self._guarded_after()
+        if norm is not None:
+            name = "gradient_norm" if known.first else f"gradient_norm/{known.name}"
+            self.watching.sink.scalar(name, norm)
 
     def finish(self, known: Stepper, optimizer: Optimizer, *, skipped: bool) -> None:
         """Tell events and scalars of a step, then that it has happened."""
         sink = self.watching.sink
         known.steps += 1
+        self.watching.unzeroed = True
         self.watching.stamp += 1
         rate = self._rates(known, optimizer)
         values: dict[str, Value] = {"lr": rate}
         if skipped:
             values["skipped"] = True
-        sink.event("optimizer_step", known.name, values, user_source(3))
+        sink.event("optimizer_step", known.name, values, user_source())
         for model in self._models(optimizer):
             self.networks.refresh(model)
         sink.updated(known.name)
@@ -244,11 +256,6 @@ class Optimizers:
             name = "lr" if known.first and index == 0 else f"lr/{known.name}" + (f"/{index}" if index else "")
             self.watching.sink.scalar(name, rate)
         return first
-
-    def _norm(self, known: Stepper, norm: float | None) -> None:
-        if norm is not None:
-            name = "gradient_norm" if known.first else f"gradient_norm/{known.name}"
-            self.watching.sink.scalar(name, norm)
 
 
 def _settings(optimizer: Optimizer) -> dict[str, Value]:

@@ -15,7 +15,7 @@ import torch
 from tensight.frameworks.torch import origin_facts as facts
 from tensight.frameworks.torch.operators import Call, tensors
 from tensight.frameworks.torch.operators_scope import Scope
-from tensight.frameworks.torch.operators_source import resolve
+from tensight.records import Source
 
 _RAW = ("empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "empty_permuted", "resize_")
 # These write without reading what was there.
@@ -301,9 +301,7 @@ def _special(origin: Origin, name: str, args: tuple, inputs: list[torch.Tensor])
                     origin.facts["masked_rows"] = facts.masked_rows(mask, -1)
 
 
-def source_of(origin: Origin) -> Any:
+def source_of(origin: Origin) -> Source | None:
     """The user's line: of the forward operator when the value went bad in its backward."""
     call = origin.call
-    if call.forward is not None and call.forward.site is not None:
-        return resolve(call.forward.site)
-    return call.source
+    return call.forward.source if call.forward is not None and call.forward.site is not None else call.source

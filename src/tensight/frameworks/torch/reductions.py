@@ -12,7 +12,7 @@ import torch
 from tensight.records import Change, Needs, Stats, Within
 
 
-def reduce(tensor: torch.Tensor, needs: Needs = Needs(), before: torch.Tensor | None = None) -> Stats:
+def reduce(tensor: torch.Tensor, needs: Needs, before: torch.Tensor | None = None) -> Stats:
     """What the native kernel answers, by torch operators. `tensor` is dense, real and not empty."""
     with torch.no_grad():
         values = tensor.detach().reshape(-1)
@@ -64,14 +64,12 @@ def _floats(values: torch.Tensor, needs: Needs) -> Stats:
         return Stats(count, nan, plus, minus, within=within)
     least, most, mean_, abs_mean, std, l2 = found[6:12]
     within = tuple(Within(start, end, int(n)) for (start, end), n in zip(needs.ranges, found[12:]))
-    return Stats(
-        count, nan, plus, minus, zero, negative, positive, least, most, mean_, abs_mean, std, l2, within
-    )
+    return Stats(count, nan, plus, minus, zero, negative, positive, least, most, mean_, abs_mean, std, l2, within)
 
 
 def _integers(values: torch.Tensor, needs: Needs) -> Stats:
-    if values.dtype is torch.bool:
-        values = values.to(torch.uint8)
+    if values.dtype in (torch.bool, torch.uint16, torch.uint32):
+        values = values.to(torch.int64)
     wide = _wide(values)
     count = values.numel()
     low, high = values.min().item(), values.max().item()  # exact, beyond 2**53 too
@@ -118,9 +116,7 @@ def _change(now: torch.Tensor, before: torch.Tensor, needs: Needs) -> Change:
     divisor = count or 1.0
     if not math.isfinite(most):
         most = float("inf")
-    return Change(
-        int(count), total / divisor, most, old_total / divisor, int(moves), int(same), needs.rtol, needs.atol
-    )
+    return Change(int(count), total / divisor, most, old_total / divisor, int(moves), int(same), needs.rtol, needs.atol)
 
 
 def _with_change(stats: Stats, change: Change) -> Stats:

@@ -14,7 +14,7 @@ from torch.utils.data import dataloader
 
 from tensight.frameworks.rewinds import Report
 from tensight.frameworks.torch.replay_look import TorchLook
-from tensight.frameworks.torch.snapshot import Snapshot
+from tensight.frameworks.torch.snapshot import Parts, Snapshot
 
 _SEARCH_EVERY = 20.0  # seconds between two searches for optimizers and modules
 _MOST_BATCHES = 512  # kept since the last snapshot; with more, the snapshot is of no use
@@ -49,9 +49,12 @@ class TorchRewinds:
             return "the process is part of a group, and a copy would wait for the others"
         return ""
 
-    def enter_copy(self) -> None:
+    def enter_copy(self) -> str:
         torch.set_num_threads(1)  # a copy has no worker threads: more than one would wait for ever
         torch.save = torch.serialization.save = _save_nothing
+        if any(tensor.is_shared() for tensor in Parts.find().tensors()):
+            return "the weights are in shared memory, and a copy would change those of the training"
+        return ""
 
     def healthy(self) -> bool:
         return self._snapshot.healthy()
@@ -71,7 +74,8 @@ class TorchRewinds:
         return held
 
     def restore(self) -> bool:
-        self._again = deque(self._batches)
+        # Batches of loader workers lie in memory that the training shares: the copy works on its own.
+        self._again = deque(torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, list(self._batches)))
         return self._snapshot.put_back()
 
     def serve_batches(self, on_next: Callable[[bool], None]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -12,9 +11,10 @@ import torch
 
 from tensight.frameworks.torch import reductions
 from tensight.records import Needs, Stats, Within
+from tensight.stats import native as kernel
 
 PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
-_ORDINARY = Needs()
+ORDINARY = Needs()
 
 
 class CannotJudge(Exception):
@@ -29,21 +29,16 @@ class Job(NamedTuple):
     """One tensor of a list call. `scale` is what the values are to be divided by (loss scaling)."""
 
     tensor: torch.Tensor
-    needs: Needs = _ORDINARY
+    needs: Needs = ORDINARY
     before: torch.Tensor | None = None
     scale: float = 1.0
 
 
-def _load_native() -> ModuleType | None:
-    try:
-        native = importlib.import_module("tensight.stats.native")
-    except ImportError:
-        return None
-    return native if native.available() else None
-
-
-_native = _load_native()
+native: ModuleType | None = kernel if kernel.available() else None
 _NAMES: dict[torch.dtype, str] = {}
+_CODES: dict[torch.dtype, int] = {
+    dtype: kernel.DTYPES[name] for name in kernel.DTYPES if isinstance(dtype := getattr(torch, name, None), torch.dtype)
+}
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -96,50 +91,61 @@ def _values(tensor: torch.Tensor) -> torch.Tensor:
     raise CannotJudge("dtype")
 
 
-def one(
-    tensor: torch.Tensor, needs: Needs = _ORDINARY, before: torch.Tensor | None = None, scale: float = 1.0
-) -> Stats:
+def one(tensor: torch.Tensor, needs: Needs = ORDINARY, before: torch.Tensor | None = None, scale: float = 1.0) -> Stats:
     """Statistics of one tensor. Raises CannotJudge when its values cannot be read."""
+    if before is None and scale == 1.0 and native is not None:  # nearly always
+        values = readable(tensor)
+        if values.is_cpu and values.is_contiguous():
+            code = _CODES.get(values.dtype)
+            count = values.numel()
+            if code is not None and count:
+                return native.contiguous(values.data_ptr(), code, count, needs if needs.ranges else None)
     return many((Job(tensor, needs, before, scale),))[0]
 
 
 def many(jobs: Sequence[Job]) -> list[Stats]:
     """Statistics of many tensors, those in CPU memory by one call into the kernel."""
     answers: list[Any] = [None] * len(jobs)
-    calls, places, alive = [], [], []
+    items: list[Any] = []
+    asked: list[Needs | None] = []
+    places: list[int] = []
+    alive = []  # what was made here must live until the kernel has read it
     for place, (tensor, needs, before, scale) in enumerate(jobs):
         values = readable(tensor)
-        if values.numel() == 0:
+        if not values.numel():
             answers[place] = Stats(0)
             continue
         if scale != 1.0:
             needs = scaled_needs(needs, scale)
-        earlier = None if before is None else readable(before)
-        if _native is not None and values.device.type == "cpu":
-            call = _native_call(values, needs, earlier)
-            if call is not None:
-                calls.append(call)
-                places.append(place)
-                alive.append((values, earlier))
-                continue
-        answers[place] = reductions.reduce(values, needs, earlier)
-    if calls:
-        if len(calls) == 1:
-            answers[places[0]] = _native.one(*calls[0])  # type: ignore[union-attr]
-        else:
-            for place, stats in zip(places, _native.many(calls)):  # type: ignore[union-attr]
-                answers[place] = stats
+        earlier = None
+        if before is not None and before.shape == tensor.shape and before.dtype == tensor.dtype:
+            earlier = readable(before)
+        code = _CODES.get(values.dtype)
+        if native is None or code is None or not values.is_cpu:
+            answers[place] = reductions.reduce(values, needs, earlier)
+            continue
+        items.append(_item(values, code, earlier))
+        asked.append(needs if needs.ranges or earlier is not None else None)
+        places.append(place)
+        alive.append((values, earlier))
+    if items and native is not None:
+        for place, stats in zip(places, native.many(items, asked)):
+            answers[place] = stats
     for place, job in enumerate(jobs):
         if job.scale != 1.0:
             answers[place] = unscaled(answers[place], job.needs, job.scale)
     return answers
 
 
-def _native_call(values: torch.Tensor, needs: Needs, before: torch.Tensor | None) -> tuple | None:
-    if before is not None and (before.shape != values.shape or before.stride() != values.stride()):
-        return None
-    pointer = None if before is None else before.data_ptr()
-    return values.data_ptr(), dtype_name(values.dtype), tuple(values.shape), values.stride(), needs, pointer
+def _item(values: torch.Tensor, code: int, before: torch.Tensor | None) -> tuple:
+    if before is None:
+        layout: Any = values.numel() if values.is_contiguous() else (tuple(values.shape), values.stride())
+        return values.data_ptr(), code, layout, None
+    if values.is_contiguous() and before.is_contiguous():
+        layout = values.numel()
+    else:
+        layout = (tuple(values.shape), values.stride(), before.stride())
+    return values.data_ptr(), code, layout, before.data_ptr()
 
 
 def scaled_needs(needs: Needs, scale: float) -> Needs:
@@ -167,13 +173,11 @@ def unscaled(stats: Stats, needs: Needs, scale: float) -> Stats:
         abs_mean=divided(stats.abs_mean),
         std=divided(stats.std),
         l2=divided(stats.l2),
-        within=tuple(
-            Within(start, end, found.count) for (start, end), found in zip(needs.ranges, stats.within)
-        ),
+        within=tuple(Within(start, end, found.count) for (start, end), found in zip(needs.ranges, stats.within)),
     )
 
 
-def scalar(value: float, needs: Needs = _ORDINARY) -> Stats:
+def scalar(value: float, needs: Needs = ORDINARY) -> Stats:
     """Statistics of a single number."""
     within = tuple(Within(start, end, int(start <= value <= end)) for start, end in needs.ranges)
     if value != value:

@@ -6,7 +6,8 @@ import math
 
 import torch
 
-from tensight.frameworks.torch.networks import Held, Networks
+from tensight.frameworks.identity import IdentityMap
+from tensight.frameworks.torch.networks import Held, Model, Networks
 from tensight.frameworks.torch.statistics import Job
 from tensight.frameworks.torch.watching import Watched, Watching
 from tensight.records import Kind
@@ -28,7 +29,7 @@ class Updates:
         self._later = False
         self._scale = 1.0
         self._norm: float | None = None
-        self._copied = 0
+        self._copies: IdentityMap[torch.Tensor, torch.Tensor] = IdentityMap()  # gone with the weight
         self._said_limit = False
 
     def before(self, found: Found, later: bool, scale: float) -> None:
@@ -46,6 +47,17 @@ class Updates:
             self._norm = self.look_at_gradients(found, self._scale)
         self.look_at_weights(found)
         return self._norm
+
+    def look_at_start(self, model: Model) -> None:
+        """Parameters and buffers as they are before the network is called, those that are new."""
+        model.started = True
+        jobs = []
+        for held in model.parameters:
+            tensor = held.ref()
+            if tensor is not None and not held.tables:
+                watched = self._tensor(held, tensor, "weight" if tensor.requires_grad else "frozen")
+                jobs.append((watched, Job(tensor, watched.needs)))
+        self.watching.look_at_many(jobs, "forward")
 
     def look_at_gradients(self, found: Found, scale: float = 1.0) -> float | None:
         jobs = []
@@ -76,25 +88,22 @@ class Updates:
             watched = self._tensor(held, tensor, "weight" if tensor.requires_grad else "frozen")
             if not watched.needs.change or tensor.layout is not torch.strided or tensor.device.type == "meta":
                 continue
-            if not self._room(held, tensor):
-                continue
-            sources.append(tensor.detach())
-            targets.append(held.before)
+            copy = self._room(tensor)
+            if copy is not None:
+                sources.append(tensor.detach())
+                targets.append(copy)
         if sources:
             with torch.no_grad():
                 torch._foreach_copy_(targets, sources)
 
-    def _room(self, held: Held, tensor: torch.Tensor) -> bool:
-        """Makes the copy's buffer of a weight; False when memory is short."""
-        before = held.before
-        if before is not None and before.shape == tensor.shape and before.dtype == tensor.dtype:
-            if before.stride() == tensor.stride() and before.device == tensor.device:
-                return True
-        size = tensor.numel() * tensor.element_size()
-        if before is not None:
-            self._copied -= before.numel() * before.element_size()
-            held.before = None
-        if self._copied + size > self.copy_limit:
+    def _room(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """Where the copy of a weight goes; None when memory is short."""
+        copy = self._copies.get(tensor)
+        if copy is not None and _alike(copy, tensor):
+            return copy
+        self._copies.pop(tensor)
+        taken = sum(other.numel() * other.element_size() for other in self._copies.values.values())
+        if taken + tensor.numel() * tensor.element_size() > self.copy_limit:
             if not self._said_limit:
                 self._said_limit = True
                 self.watching.sink.gap(
@@ -102,19 +111,17 @@ class Updates:
                     f"copies of them would take more than {self.copy_limit >> 20} MB",
                     "raise --memory-limit",
                 )
-            return False
-        held.before = torch.empty_strided(
-            tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device=tensor.device
-        )
-        self._copied += size
-        return True
+            return None
+        copy = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+        self._copies[tensor] = copy
+        return copy
 
     def look_at_weights(self, found: Found) -> None:
         jobs = []
         networks: dict[str, bool] = {}
         for held, tensor in found:
             watched = self._tensor(held, tensor, "weight" if tensor.requires_grad else "frozen")
-            before = held.before if watched.needs.change else None
+            before = self._copies.get(tensor) if watched.needs.change else None
             jobs.append((watched, Job(tensor, watched.needs, before)))
             networks[held.network] = True
         jobs += self._others(list(networks), {id(tensor) for _, tensor in found})
@@ -156,6 +163,10 @@ class Updates:
             held.network,
             phase="backward" if kind == "gradient" else "update",
         )
+
+
+def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return (a.shape, a.dtype, a.stride(), a.device) == (b.shape, b.dtype, b.stride(), b.device)
 
 
 def _once(found: Found) -> Found:

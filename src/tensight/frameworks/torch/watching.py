@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -29,6 +29,16 @@ class Watched:
         self.shape = info.shape
         self.needs = needs
         self.version = version
+
+
+class Last(NamedTuple):
+    """A tensor that was looked at, not kept alive; `sharing` are those that its gradient hook serves."""
+
+    ref: weakref.ref
+    version: int
+    needs: Needs
+    stats: Stats
+    sharing: list[Watched] | None
 
 
 class Scope:
@@ -70,8 +80,8 @@ class Watching:
         self.backwards = 0  # ever
         self.scale = 1.0  # what the loss of the running backward pass was multiplied by
         self.thread = threading.get_ident()
-        self.process = os.getpid()
-        self._last: tuple[weakref.ref, int, Stats, list[Watched] | None] | None = None
+        self.unzeroed = False  # an update has used gradients that nobody has cleared since
+        self._last: Last | None = None  # the tensor that was looked at last
         self.depth_changed()
 
     def depth_changed(self) -> None:
@@ -98,7 +108,7 @@ class Watching:
 
     def probe(self, where: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function`, whose errors go to the sink and never to the user."""
-        failed = self.sink.failed
+        failed = self.failed
 
         def inner(*args: Any) -> Any:
             try:
@@ -108,6 +118,11 @@ class Watching:
                 return None
 
         return inner
+
+    def failed(self, where: str, error: BaseException) -> None:
+        """Report an error of ours; nobody is left to tell when that fails too."""
+        with contextlib.suppress(Exception):
+            self.sink.failed(where, error)
 
     # tensors
 
@@ -168,23 +183,23 @@ class Watching:
         """
         version = tensor._version
         last = self._last
-        if last is not None and last[0]() is tensor and last[1] == version and not watched.needs.ranges:
-            self.tell(watched, tensor, last[2], phase)
-            return last[3]
+        if last is not None and last.ref() is tensor and last.version == version and last.needs == watched.needs:
+            self.tell(watched, tensor, last.stats, phase)
+            return last.sharing
         try:
             stats = statistics.one(tensor, watched.needs)
         except CannotJudge as error:
             self._last = None
             self.sink.unobserved(watched.id, error.code, phase)
             return None
-        self._last = (weakref.ref(tensor), version, stats, None)
+        self._last = Last(weakref.ref(tensor), version, watched.needs, stats, None)
         self.tell(watched, tensor, stats, phase)
         return None
 
     def share_hook(self, sharing: list[Watched]) -> None:
         """The tensor that was looked at last has a gradient hook now, which serves `sharing`."""
         if self._last is not None:
-            self._last = (*self._last[:3], sharing)
+            self._last = self._last._replace(sharing=sharing)
 
     def look_at_many(self, found: list[tuple[Watched, Job]], phase: Phase) -> list[Stats]:
         """Statistics of many tensors by one call; those that cannot be judged are told and left out."""

@@ -56,8 +56,6 @@ def walk(root: nn.Module) -> Iterator[tuple[str, nn.Module]]:
         seen.add(id(module))
         yield path, module
         below = [
-            (f"{path}.{name}" if path else name, child)
-            for name, child in module._modules.items()
-            if child is not None
+            (f"{path}.{name}" if path else name, child) for name, child in module._modules.items() if child is not None
         ]
         waiting.extend(reversed(below))

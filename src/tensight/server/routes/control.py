@@ -15,7 +15,7 @@ Driving = Continue | Pause | Step | NextNode | RunToNode | Terminate
 
 async def command(request: Request) -> Response:
     """Have the training continue, pause, step, go to a node or end; the answer is its new state."""
-    asked = await body(request, Driving)  # type: ignore[arg-type]
+    asked: Driving = await body(request, Driving)  # type: ignore[arg-type]
     here = house(request)
     run = here.library.find(request.path_params["run"]).id
     await here.trainings.command(run, asked)

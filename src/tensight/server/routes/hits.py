@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections import Counter
 from collections.abc import Iterable
 
@@ -10,12 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tensight.errors import NameNotFound
 from tensight.records import Hit
 from tensight.server.answers import HitPage
 from tensight.server.recording import Recording
 from tensight.server.routes.asking import number, recording
 from tensight.server.wire import Json
-from tensight.watchpoints.checker import Checker
+from tensight.watchpoints import recheck as watchpoints
 
 MOST = 500
 HISTORY = 120
@@ -40,22 +42,27 @@ async def recheck(request: Request) -> Response:
 
 def judge_again(run: Recording, rank: int | None, step: int | None) -> tuple[list[Hit], str]:
     """The hits of a step with the watchpoints of now, and what could not be judged."""
+    troubles: list[str] = []
     with run.lock:
         reader = run.reader(rank)
         numbers = list(reader.steps.numbers)
         if not numbers:
             return [], "No step has been recorded yet."
-        step = numbers[-1] if step is None else step
-        watchpoints = [one for one in run.watchpoints.values() if one.enabled]
-        tensors = {info.id: info for info in run.tensors(rank)}
-        troubles: list[str] = []
-        checker = Checker(watchpoints, on_error=lambda where, error: troubles.append(f"{where}: {error}"))
-        hits: list[Hit] = []
-        place = numbers.index(step) if step in numbers else len(numbers) - 1
-        for one in numbers[max(0, place - HISTORY) : place + 1]:
-            record = reader.steps.at(one)
-            hits = checker.check(one, record.observations, tensors, rank=reader.rank, updates=one)
-        return hits, "; ".join(dict.fromkeys(troubles))
+        place = len(numbers) - 1 if step is None else bisect.bisect_right(numbers, step) - 1
+        if place < 0:
+            raise NameNotFound(f"There is no step {step} any more: steps from {numbers[0]} on are kept.")
+        before = numbers[max(0, place - HISTORY) : place]
+        hits = watchpoints.recheck(
+            [one for one in run.watchpoints.values() if one.enabled],
+            numbers[place],
+            reader.steps.at(numbers[place]).observations,
+            {info.id: info for info in run.tensors(rank)},
+            rank=reader.rank,
+            updates=numbers[place],
+            earlier=[(one, reader.steps.at(one).observations) for one in before],
+            on_error=lambda where, error: troubles.append(f"{where}: {error}"),
+        )
+    return hits, "; ".join(dict.fromkeys(troubles))
 
 
 def _page(

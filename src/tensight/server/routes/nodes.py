@@ -14,7 +14,10 @@ from tensight.server.answers import Matching, NodeDetails, NodeRow, TensorRow
 from tensight.server.recording import Recording
 from tensight.server.routes.asking import number, recording
 from tensight.server.wire import Json
-from tensight.watchpoints.selectors import Selector
+from tensight.watchpoints.catalogue import EXPRESSION, find
+from tensight.watchpoints.condition import Condition
+from tensight.watchpoints.expression import Expression
+from tensight.watchpoints.selectors import ALL_KINDS, Selector
 
 LOOK_BACK = 40
 """How many steps to look back for a tensor that the asked step did not watch."""
@@ -87,7 +90,7 @@ def details(request: Request) -> Response:
 
 def _tensors(run: Recording, rank: int, infos: list[TensorInfo], step: int) -> list[TensorRow]:
     reader = run.reader(rank)
-    seen: dict[int, tuple[int, Observation]] = {}
+    seen: dict[int, tuple[int, Observation | None]] = {}
     hits: dict[int, tuple[Hit, ...]] = {}
     wanted = frozenset(info.id for info in infos)
     for place in [one for one in reader.steps.numbers if one <= step][: -LOOK_BACK - 1 : -1]:
@@ -100,20 +103,33 @@ def _tensors(run: Recording, rank: int, infos: list[TensorInfo], step: int) -> l
         hits[place] = record.hits
     kept = set(reader.kept.get(step, ()))
     rows = []
+    unseen: Observation | None = None
     for info in infos:
-        at, one = seen.get(info.id, (step, None))
+        at, one = seen.get(info.id, (step, unseen))
         codes = dict.fromkeys(hit.condition for hit in hits.get(at, ()) if hit.tensor == info.id and hit.error is None)
         rows.append(TensorRow(info, info.name, one, at, tuple(codes), info.id in kept))
     return rows
 
 
 def matching(request: Request) -> Response:
-    """What a selector selects, for the form that asks for one."""
+    """What a selector selects for a condition, for the form that asks for one."""
     run = recording(request)
+    code = request.query_params.get("condition", EXPRESSION)
+    condition: type[Condition] = Expression if code == EXPRESSION else find(code)
     selector = Selector.parse(request.query_params.get("on") or "*")
+    allowed = condition.applies_to or ALL_KINDS
+    usual = Selector.parse(condition.on)
     with run.lock:
-        names = [f"{info.kind}:{info.name}" for info in run.tensors() if selector.selects(info)]
+        names = [
+            f"{info.kind}:{info.name}"
+            for info in run.tensors()
+            if selector.selects(info, allowed=allowed) and (_says_kinds(selector) or usual.selects(info))
+        ]
     return Json(Matching(len(names), tuple(names[:20])))
+
+
+def _says_kinds(selector: Selector) -> bool:
+    return all(term.kinds is not None for term in selector.terms)
 
 
 ROUTES = [

@@ -17,25 +17,30 @@ from tensight.server.wire import Json
 from tensight.watchpoints import recommended
 from tensight.watchpoints.catalogue import CONDITIONS
 from tensight.watchpoints.checker import Checker
+from tensight.watchpoints.condition import RANGES, Condition
+from tensight.watchpoints.expression import Expression
 
 
 def conditions(request: Request) -> Response:
     """Every condition: what it finds, what it asks for, what it means."""
-    return Json(
-        [
-            ConditionForm(
-                code=one.code,
-                name=one.name,
-                title=one.title,
-                applies_to=tuple(sorted(one.applies_to)),
-                settings=tuple(SettingForm(s.name, s.help, s.range, s.default) for s in one.settings),
-                finds=one.finds,
-                matters=one.matters,
-                causes=tuple(one.causes),
-                advice=tuple(one.try_),
-            )
-            for one in CONDITIONS.values()
-        ]
+    return Json([_form(one) for one in (*CONDITIONS.values(), Expression)])
+
+
+def _form(condition: type[Condition]) -> ConditionForm:
+    return ConditionForm(
+        code=condition.code,
+        name=condition.name,
+        title=condition.title,
+        on=condition.on,
+        applies_to=tuple(sorted(condition.applies_to)),
+        settings=tuple(
+            SettingForm(one.name, one.help, one.range, RANGES[one.range], one.default) for one in condition.settings
+        ),
+        finds=condition.finds,
+        matters=condition.matters,
+        causes=condition.causes,
+        advice=condition.try_,
+        one_of=condition.one_of,
     )
 
 

@@ -8,32 +8,10 @@
 struct Block {
     int64_t count = 0;  // finite values
     int64_t nan = 0, pos_inf = 0, neg_inf = 0, zero = 0, negative = 0;
-    double shift = 0;       // one of the values: sums below are of (value - shift), which keeps their digits
-    double sum = 0;         // of value - shift
-    double squares = 0;     // of (value - shift)²
-    double magnitudes = 0;  // of abs(value)
+    double sum = 0, squares = 0;
+    double magnitudes = 0;  // sum of abs(value)
+    double deviations = 0;  // sum of (value - mean)²
     double min = 0, max = 0;
-};
-
-// Sums over the lanes of one block.
-struct Sums {
-    DoubleVector sum = {}, squares = {}, magnitudes = {};
-
-    inline void add(DoubleVector value, DoubleVector shift) {
-        const DoubleVector distance = value - shift;
-        sum += distance;
-        squares += distance * distance;
-        magnitudes += magnitude(value);
-    }
-    inline void add(FloatVector value, DoubleVector shift) {
-        add(low(value), shift);
-        add(high(value), shift);
-    }
-    inline void into(Block& block) const {
-        block.sum += total(sum);
-        block.squares += total(squares);
-        block.magnitudes += total(magnitudes);
-    }
 };
 
 template <class Value>
@@ -52,8 +30,79 @@ struct VectorOf<double> {
 };
 
 template <class Value>
-inline bool is_finite(Value value) {
+INLINE bool is_finite(Value value) {
     return __builtin_fabs(value) <= VectorOf<Value>::kLargest;
+}
+
+// Sums over the lanes of one block, always of doubles. The halves of a vector of floats have sums of their own, so
+// that no addition waits for the one before.
+struct Sums {
+    DoubleVector sum = {}, squares = {}, magnitudes = {};
+
+    INLINE void add(DoubleVector value) {
+        sum += value;
+        squares = multiply_add(value, value, squares);
+        magnitudes += magnitude(value);
+    }
+};
+
+struct SumsOfFloats {
+    Sums low, high;
+
+    INLINE void add(const float* p) {
+        low.add(widened(p));
+        high.add(widened(p + kFloats / 2));
+    }
+    INLINE void into(Block& block) const {
+        block.sum = total(low.sum + high.sum);
+        block.squares = total(low.squares + high.squares);
+        block.magnitudes = total(low.magnitudes + high.magnitudes);
+    }
+};
+
+struct SumsOfDoubles : Sums {
+    INLINE void into(Block& block) const {
+        block.sum = total(sum);
+        block.squares = total(squares);
+        block.magnitudes = total(magnitudes);
+    }
+};
+
+INLINE SumsOfFloats sums_of(float) { return {}; }
+INLINE SumsOfDoubles sums_of(double) { return {}; }
+
+// A vector as it was read from `p`, and one that was changed since.
+template <class Memory>
+INLINE void add_read(SumsOfFloats& sums, const Memory* p, FloatVector v) {
+    Slot slot;
+    sums.add(held(p, v, slot));
+}
+INLINE void add_made(SumsOfFloats& sums, FloatVector v) {
+    Slot slot;
+    sums.add(slot.hold(v));
+}
+INLINE void add_read(SumsOfDoubles& sums, const double*, DoubleVector v) { sums.add(v); }
+INLINE void add_made(SumsOfDoubles& sums, DoubleVector v) { sums.add(v); }
+
+INLINE void add_scalar(double value, Block& block) {
+    if (value < block.min) block.min = value;
+    if (value > block.max) block.max = value;
+    block.zero += value == 0;
+    block.negative += value < 0;
+    block.sum += value;
+    block.squares += value * value;
+    block.magnitudes += __builtin_fabs(value);
+}
+
+template <class Values>
+INLINE void add_extremes(Values least, Values most, Block& block) {
+    auto low = least[0], high = most[0];
+    for (size_t lane = 1; lane < sizeof least / sizeof least[0]; ++lane) {
+        low = least[lane] < low ? least[lane] : low;
+        high = most[lane] > high ? most[lane] : high;
+    }
+    if (low < block.min) block.min = low;
+    if (high > block.max) block.max = high;
 }
 
 template <class Load>
@@ -64,63 +113,26 @@ void read_finite(const typename Load::Memory* p, int n, Block& block) {
     constexpr int kLanes = sizeof(Values) / sizeof(Value);
 
     const Value first = Load::scalar(p);
-    const DoubleVector shift = DoubleVector{} + double(first);
     Values least = Values{} + first, most = least;
     Counts zeros = {}, negatives = {};
-    Sums sums;
+    auto sums = sums_of(Value());
     int i = 0;
     for (; i + kLanes <= n; i += kLanes) {
         const Values v = Load::vector(p + i);
+        prefetch(p + i);
         least = lesser(v, least);
         most = greater(v, most);
-        zeros -= Counts(v == 0);
-        negatives -= Counts(v < 0);
-        sums.add(v, shift);
+        count(zeros, v == 0);
+        count(negatives, v < 0);
+        add_read(sums, p + i, v);
     }
     sums.into(block);
     block.count = n;
-    block.shift = first;
-    block.zero = int64_t(total(zeros));
-    block.negative = int64_t(total(negatives));
+    block.zero = total(zeros);
+    block.negative = total(negatives);
     block.min = block.max = first;
-    for (int lane = 0; lane < kLanes; ++lane) {
-        if (least[lane] < block.min) block.min = least[lane];
-        if (most[lane] > block.max) block.max = most[lane];
-    }
-    for (; i < n; ++i) {
-        const double value = Load::scalar(p + i), distance = value - block.shift;
-        if (value < block.min) block.min = value;
-        if (value > block.max) block.max = value;
-        block.zero += value == 0;
-        block.negative += value < 0;
-        block.sum += distance;
-        block.squares += distance * distance;
-        block.magnitudes += __builtin_fabs(value);
-    }
-}
-
-// Some finite value of a block, or 0 when there is none.
-template <class Load>
-typename Load::Value any_finite(const typename Load::Memory* p, int n) {
-    using Value = typename Load::Value;
-    using Values = typename VectorOf<Value>::Values;
-    constexpr int kLanes = sizeof(Values) / sizeof(Value);
-    constexpr Value kLargest = VectorOf<Value>::kLargest;
-
-    int i = 0;
-    for (; i < n && i < kLanes; ++i)
-        if (is_finite(Load::scalar(p + i))) return Load::scalar(p + i);
-    const Values none = Values{} - __builtin_inf();
-    Values most = none;
-    for (; i + kLanes <= n; i += kLanes) {
-        const Values v = Load::vector(p + i);
-        most = greater(magnitude(v) <= kLargest ? v : none, most);
-    }
-    for (int lane = 0; lane < kLanes; ++lane)
-        if (is_finite(Value(most[lane]))) return most[lane];
-    for (; i < n; ++i)
-        if (is_finite(Load::scalar(p + i))) return Load::scalar(p + i);
-    return 0;
+    add_extremes(least, most, block);
+    for (; i < n; ++i) add_scalar(Load::scalar(p + i), block);
 }
 
 template <class Load>
@@ -132,73 +144,103 @@ void read_carefully(const typename Load::Memory* p, int n, Block& block) {
     constexpr Value kLargest = VectorOf<Value>::kLargest;
     const Value kInfinity = __builtin_inf();
 
-    // A value that is not finite is replaced by the shift: it then adds nothing to the sums, leaves the extremes
-    // alone, and its share of the magnitudes is known.
-    const Value replacement = any_finite<Load>(p, n);
-    const Values replacements = Values{} + replacement;
-    const DoubleVector shift = DoubleVector{} + double(replacement);
-    Values least = replacements, most = replacements;
-    Counts zeros = {}, negatives = {}, bad = {}, nans = {}, infinities = {};
-    Sums sums;
+    const Values above = Values{} + kInfinity, below = -above;
+    Values least = above, most = below;
+    Counts zeros = {}, negatives = {}, good = {}, nans = {}, infinities = {};
+    auto sums = sums_of(Value());
     int i = 0;
     for (; i + kLanes <= n; i += kLanes) {
         const Values v = Load::vector(p + i);
+        prefetch(p + i);
         const auto finite = magnitude(v) <= kLargest;
-        const Values clean = finite ? v : replacements;
-        bad -= ~Counts(finite);
-        nans -= Counts(v != v);
-        infinities -= Counts(v == kInfinity);
-        zeros -= Counts(v == 0);
-        negatives -= Counts(v < 0);
-        least = lesser(clean, least);
-        most = greater(clean, most);
-        sums.add(clean, shift);
+        count(good, finite);
+        count(nans, v != v);
+        count(infinities, v == kInfinity);
+        count(zeros, v == 0);
+        count(negatives, v < 0);
+        least = lesser(finite ? v : above, least);
+        most = greater(finite ? v : below, most);
+        add_made(sums, finite ? v : Values{});
     }
     sums.into(block);
-    int64_t replaced = int64_t(total(bad));
-    block.nan = int64_t(total(nans));
-    block.pos_inf = int64_t(total(infinities));
-    block.neg_inf = replaced - block.nan - block.pos_inf;
-    block.zero = int64_t(total(zeros));
-    block.negative = int64_t(total(negatives)) - block.neg_inf;
-    block.magnitudes -= double(replaced) * __builtin_fabs(double(replacement));
-    block.shift = replacement;
-    block.min = block.max = replacement;
-    for (int lane = 0; lane < kLanes; ++lane) {
-        if (least[lane] < block.min) block.min = least[lane];
-        if (most[lane] > block.max) block.max = most[lane];
-    }
+    block.count = total(good);
+    block.nan = total(nans);
+    block.pos_inf = total(infinities);
+    block.neg_inf = i - block.count - block.nan - block.pos_inf;
+    block.zero = total(zeros);
+    block.negative = total(negatives) - block.neg_inf;
+    block.min = kInfinity;
+    block.max = -kInfinity;
+    add_extremes(least, most, block);
     for (; i < n; ++i) {
-        const Value raw = Load::scalar(p + i);
-        if (!is_finite(raw)) {
-            ++replaced;
-            ++(raw != raw ? block.nan : raw > 0 ? block.pos_inf : block.neg_inf);
-            continue;
+        const Value value = Load::scalar(p + i);
+        if (is_finite(value)) {
+            ++block.count;
+            add_scalar(value, block);
+        } else {
+            ++(value != value ? block.nan : value > 0 ? block.pos_inf : block.neg_inf);
         }
-        const double value = raw, distance = value - block.shift;
-        if (value < block.min) block.min = value;
-        if (value > block.max) block.max = value;
-        block.zero += value == 0;
-        block.negative += value < 0;
-        block.sum += distance;
-        block.squares += distance * distance;
-        block.magnitudes += __builtin_fabs(value);
     }
-    block.count = n - replaced;
-    if (block.count == 0) block.magnitudes = 0;
 }
+
+// The sum of squares around the mean of the `finite` values of a block, seen from one of them: values far from zero
+// against their spread lose its digits in their squares, but not in the squares of their distances.
+template <class Load>
+double deviations_from(double origin, const typename Load::Memory* p, int n, int64_t finite) {
+    using Value = typename Load::Value;
+    using Values = typename VectorOf<Value>::Values;
+    constexpr int kLanes = sizeof(Values) / sizeof(Value);
+    constexpr Value kLargest = VectorOf<Value>::kLargest;
+
+    const Values origins = Values{} + Value(origin);
+    const DoubleVector shift = DoubleVector{} + origin;
+    DoubleVector sums = {}, squares = {};
+    const auto add = [&](DoubleVector value) {
+        const DoubleVector distance = value - shift;
+        sums += distance;
+        squares = multiply_add(distance, distance, squares);
+    };
+    int i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+        const Values v = Load::vector(p + i);
+        const Values clean = magnitude(v) <= kLargest ? v : origins;
+        if constexpr (kLanes == kFloats) {
+            Slot slot;
+            const float* held = slot.hold(clean);
+            add(widened(held));
+            add(widened(held + kFloats / 2));
+        } else {
+            add(clean);
+        }
+    }
+    double sum = total(sums), square = total(squares);
+    for (; i < n; ++i) {
+        const Value value = Load::scalar(p + i);
+        const double distance = is_finite(value) ? value - origin : 0;
+        sum += distance;
+        square += distance * distance;
+    }
+    return square - sum * (sum / double(finite));
+}
+
+constexpr double kNarrow = 1e-4;  // variance against mean square, below which digits would be lost
 
 // `trouble` remembers from block to block whether the last one had values that are not finite.
 template <class Load>
 Block read_block(const typename Load::Memory* p, int n, bool& trouble) {
     Block block;
-    if (!trouble) {
-        read_finite<Load>(p, n, block);
-        if (__builtin_expect(is_finite(block.magnitudes), 1)) return block;
+    if (!trouble) read_finite<Load>(p, n, block);
+    if (trouble || !is_finite(block.magnitudes)) {
         block = Block();
+        read_carefully<Load>(p, n, block);
+        trouble = block.count < n;
     }
-    read_carefully<Load>(p, n, block);
-    trouble = block.count < n;
+    if (block.count == 0) return block;
+    block.deviations = block.squares - block.sum * (block.sum / double(block.count));
+    if (block.deviations < kNarrow * block.squares) {
+        block.deviations = deviations_from<Load>(block.min, p, n, block.count);
+        if (block.deviations < 0) block.deviations = 0;
+    }
     return block;
 }
 
@@ -215,12 +257,12 @@ int64_t count_within(const typename Load::Memory* p, int n, typename Load::Value
     int i = 0;
     for (; i + kLanes <= n; i += kLanes) {
         const Values v = Load::vector(p + i);
-        inside -= Counts(v >= start) & Counts(v <= end);
+        count(inside, (v >= start) & (v <= end));
     }
-    int64_t count = int64_t(total(inside));
+    int64_t found = total(inside);
     for (; i < n; ++i) {
         const Value value = Load::scalar(p + i);
-        count += value >= start && value <= end;
+        found += value >= start && value <= end;
     }
-    return count;
+    return found;
 }

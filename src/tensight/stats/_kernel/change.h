@@ -14,7 +14,7 @@ struct Tolerance {
     double rtol, atol;
 };
 
-inline void compare_one(double now, double before, Tolerance tolerance, Difference& difference) {
+INLINE void compare_one(double now, double before, Tolerance tolerance, Difference& difference) {
     if (is_finite(now) && is_finite(before)) {
         const double distance = __builtin_fabs(now - before), size = __builtin_fabs(before);
         ++difference.count;
@@ -30,32 +30,31 @@ inline void compare_one(double now, double before, Tolerance tolerance, Differen
 struct Comparison {
     DoubleVector rtol, atol;
     DoubleVector sum = {}, largest = {}, before = {};
-    LongVector moved = {}, count = {};
+    LongVector moved = {}, finite = {};
 
     explicit Comparison(Tolerance tolerance) : rtol(DoubleVector{} + tolerance.rtol), atol(DoubleVector{} + tolerance.atol) {}
 
     template <bool Careful>
-    inline void add(DoubleVector x, DoubleVector y) {
+    INLINE void add(DoubleVector x, DoubleVector y) {
         DoubleVector distance = magnitude(x - y), size = magnitude(y);
         if (Careful) {
             const LongVector both = LongVector(magnitude(x) <= __DBL_MAX__) & LongVector(size <= __DBL_MAX__);
             const LongVector same = LongVector(x == y) | (LongVector(x != x) & LongVector(y != y));
             distance = (DoubleVector)((LongVector)distance & both);
             size = (DoubleVector)((LongVector)size & both);
-            count -= both;
-            moved -= ~both & ~same;
-            moved -= both & LongVector(distance > atol + rtol * size);
+            count(finite, both);
+            count(moved, (~both & ~same) | (both & LongVector(distance > atol + rtol * size)));
         } else {
-            moved -= LongVector(distance > atol + rtol * size);
+            count(moved, distance > atol + rtol * size);
         }
         sum += distance;
         before += size;
         largest = greater(distance, largest);
     }
     template <bool Careful>
-    inline void add(FloatVector x, FloatVector y) {
-        add<Careful>(low(x), low(y));
-        add<Careful>(high(x), high(y));
+    INLINE void add(const float* x, const float* y) {
+        add<Careful>(widened(x), widened(y));
+        add<Careful>(widened(x + kFloats / 2), widened(y + kFloats / 2));
     }
 };
 
@@ -64,12 +63,20 @@ Difference compare_values(const typename Load::Memory* now, const typename Load:
     constexpr int kLanes = TENSIGHT_VECTOR_BYTES / sizeof(typename Load::Value);
     Comparison lanes(tolerance);
     int i = 0;
-    for (; i + kLanes <= n; i += kLanes) lanes.template add<Careful>(Load::vector(now + i), Load::vector(before + i));
+    for (; i + kLanes <= n; i += kLanes) {
+        prefetch(before + i);
+        if constexpr (kLanes == kDoubles) {
+            lanes.template add<Careful>(Load::vector(now + i), Load::vector(before + i));
+        } else {
+            Slot x, y;
+            lanes.template add<Careful>(held(now + i, Load::vector(now + i), x), held(before + i, Load::vector(before + i), y));
+        }
+    }
     Difference difference;
-    difference.count = Careful ? int64_t(total(lanes.count)) : i;
+    difference.count = Careful ? total(lanes.finite) : i;
     difference.sum = total(lanes.sum);
     difference.before = total(lanes.before);
-    difference.moved = int64_t(total(lanes.moved));
+    difference.moved = total(lanes.moved);
     for (int lane = 0; lane < kDoubles; ++lane)
         if (lanes.largest[lane] > difference.largest) difference.largest = lanes.largest[lane];
     for (; i < n; ++i) compare_one(Load::scalar(now + i), Load::scalar(before + i), tolerance, difference);

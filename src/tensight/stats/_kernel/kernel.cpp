@@ -26,7 +26,7 @@ const Variant kVariants[] = {
          return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("f16c");
      }},
-    {"avx2", pass_avx2, [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }},
+    {"avx2", pass_avx2, [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"); }},
     {"sse2", pass_baseline, always},
 #elif defined(__aarch64__)
     {"neon", pass_baseline, always},

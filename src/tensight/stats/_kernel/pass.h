@@ -10,7 +10,7 @@
 namespace tensight {
 namespace {
 
-constexpr int kBlock = 4096;
+constexpr int kBlock = 4096;  // values
 
 #include "formats.h"
 #include "lanes.h"
@@ -21,7 +21,7 @@ constexpr int kBlock = 4096;
 // All blocks so far. Deviations are merged by the pairwise formula, so no block disturbs the digits of another.
 struct Totals {
     int64_t count = 0, nan = 0, pos_inf = 0, neg_inf = 0, zero = 0, negative = 0;
-    double sum = 0, magnitudes = 0, deviations = 0, min = 0, max = 0;
+    double sum = 0, squares = 0, magnitudes = 0, deviations = 0, min = 0, max = 0;
     Difference difference;
     int64_t equal = 0;
 
@@ -31,10 +31,8 @@ struct Totals {
         neg_inf += block.neg_inf;
         if (block.count == 0) return;
         const double n = double(count), m = double(block.count);
-        const double inner = block.squares - block.sum * (block.sum / m);
-        deviations += inner > 0 || inner != inner ? inner : 0;
         if (count) {
-            const double apart = block.shift + block.sum / m - sum / n;
+            const double apart = block.sum / m - sum / n;
             deviations += apart * apart * (n * m / (n + m));
         }
         if (count == 0 || block.min < min) min = block.min;
@@ -42,8 +40,10 @@ struct Totals {
         count += block.count;
         zero += block.zero;
         negative += block.negative;
-        sum += block.shift * m + block.sum;
+        sum += block.sum;
+        squares += block.squares;
         magnitudes += block.magnitudes;
+        deviations += block.deviations;
     }
     void add(const Difference& other) {
         difference.count += other.count;
@@ -195,11 +195,11 @@ Totals pass_long(const Task& task, const Needs* needs, int64_t* within, Integer&
 void finish(const Totals& totals, int exponent, Result* result) {
     const double n = double(totals.count), m = double(totals.difference.count);
     if (totals.count) {
-        const double mean = totals.sum / n;
-        result->mean = __builtin_ldexp(mean, exponent);
-        result->abs_mean = __builtin_ldexp(totals.magnitudes / n, exponent);
-        result->std = __builtin_ldexp(__builtin_sqrt(totals.deviations / n), exponent);
-        result->l2 = __builtin_ldexp(__builtin_sqrt(totals.deviations + n * mean * mean), exponent);
+        const bool constant = totals.min == totals.max;  // then nothing was rounded
+        result->mean = __builtin_ldexp(constant ? totals.min : totals.sum / n, exponent);
+        result->abs_mean = __builtin_ldexp(constant ? __builtin_fabs(totals.min) : totals.magnitudes / n, exponent);
+        result->std = __builtin_ldexp(constant ? 0 : __builtin_sqrt(totals.deviations / n), exponent);
+        result->l2 = __builtin_ldexp(__builtin_sqrt(totals.squares), exponent);
     }
     if (totals.difference.count) {
         result->change_abs_mean = __builtin_ldexp(totals.difference.sum / m, exponent);

@@ -64,7 +64,16 @@ class OperatorOverflow(Condition):
     title = "Operator overflow"
     on = "*"
     applies_to = frozenset(
-        {"operator", "operator_gradient", "output", "activation", "output_gradient", "input_gradient", "prediction", "loss"}
+        {
+            "operator",
+            "operator_gradient",
+            "output",
+            "activation",
+            "output_gradient",
+            "input_gradient",
+            "prediction",
+            "loss",
+        }
     )
     wants_origin = True
     finds = "An operator gives NaN, Inf or a value beyond its dtype's range although what it was given was finite."

@@ -74,7 +74,7 @@ def range_percentage(start: float, end: float) -> Measure:
     """The percentage of finite values inside [start, end]; None where the pass did not count them."""
 
     def percentage(stats: Stats) -> float | None:
-        finite = stats.finite
+        finite = stats.count - stats.nan - stats.pos_inf - stats.neg_inf
         if finite:
             for within in stats.within:
                 if within.start == start and within.end == end:

@@ -42,7 +42,9 @@ class UpdateRatio(Condition):
     )
     examples = (
         Example(changed(0.2, 0.5), hit=True, settings={"window": 3}, history=History((0, 1), (changed(0.2, 0.5),) * 2)),
-        Example(changed(0.2, 0.5), hit=False, settings={"window": 3}, history=History((0, 1), (changed(1e-3, 0.5),) * 2)),
+        Example(
+            changed(0.2, 0.5), hit=False, settings={"window": 3}, history=History((0, 1), (changed(1e-3, 0.5),) * 2)
+        ),
         Example(changed(0.2, 0.5), hit=False, settings={"window": 3}),
         Example(Stats(count=0), hit=False),
     )
@@ -96,7 +98,12 @@ class UpdatesLost(Condition):
         "Check that the optimizer holds this weight.",
     )
     examples = (
-        Example(changed(1e-9, 0.5, 0, equal=100), hit=True, history=History(partner=_GRADIENT), settings={"lost_percentage_ge": 90}),
+        Example(
+            changed(1e-9, 0.5, 0, equal=100),
+            hit=True,
+            history=History(partner=_GRADIENT),
+            settings={"lost_percentage_ge": 90},
+        ),
         Example(changed(1e-3, 0.5, equal=0), hit=False, history=History(partner=_GRADIENT)),
         Example(changed(1e-3, 0.5, equal=95), hit=False, history=History(partner=_GRADIENT)),
         Example(changed(0.0, 0.5, 0, equal=100), hit=False),
@@ -199,7 +206,9 @@ class GradientUnderflow(Condition):
     examples = (
         Example(_TINY, hit=True, info=_HALF),
         Example(_TINY, hit=False, info=msgspec.structs.replace(_HALF, dtype="float32")),
-        Example(Stats(count=100, zero=60, positive=40, min=0.0, max=1.0, mean=0.1, abs_mean=0.1), hit=False, info=_HALF),
+        Example(
+            Stats(count=100, zero=60, positive=40, min=0.0, max=1.0, mean=0.1, abs_mean=0.1), hit=False, info=_HALF
+        ),
         Example(Stats(count=0), hit=False, info=_HALF),
     )
 

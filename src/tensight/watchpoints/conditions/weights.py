@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from tensight.records import Change, Needs, Stats, TensorInfo
-from tensight.watchpoints.condition import QUIET, Condition, Example, History, Setting, Verdict, finite_note, unjudged
+from tensight.watchpoints.condition import QUIET, Condition, Example, History, Setting, Verdict, finite_note
 from tensight.watchpoints.thresholds import Measure, Thresholds, update_ratio, zero_percentage
 
 NO_PREV = Verdict(error="no_prev", note="no value from before the optimizer step was kept")
@@ -41,13 +41,17 @@ class WeightInitialization(Thresholds):
     )
     try_ = (
         "Use the initialisation made for the activation: Kaiming for relu, Xavier for tanh.",
-        "Zero is right for biases, norm shifts and the last layer of a residual branch: leave those out of the selector.",
+        "Zero is right for biases, norm shifts and the last layer of a residual branch: leave those out.",
         "Check the list of missing keys when loading a checkpoint.",
     )
     examples = (
         Example(Stats(count=4, zero=4, min=0.0, max=0.0, mean=0.0, abs_mean=0.0), hit=True),
-        Example(Stats(count=4, positive=4, min=1.0, max=30.0, mean=9.0, abs_mean=9.0), hit=True, settings={"max_gt": 10}),
-        Example(Stats(count=4, negative=4, min=-9.0, max=-1.0, mean=-4.0, abs_mean=4.0), hit=True, settings={"min_lt": -5}),
+        Example(
+            Stats(count=4, positive=4, min=1.0, max=30.0, mean=9.0, abs_mean=9.0), hit=True, settings={"max_gt": 10}
+        ),
+        Example(
+            Stats(count=4, negative=4, min=-9.0, max=-1.0, mean=-4.0, abs_mean=4.0), hit=True, settings={"min_lt": -5}
+        ),
         Example(Stats(count=4, zero=3, positive=1, min=0.0, max=1.0, mean=0.25, abs_mean=0.25), hit=False),
         Example(Stats(count=0), hit=False),
         Example(changed(0.1, before=0.0), hit=True),
@@ -118,7 +122,7 @@ class WeightNotChanged(Condition):
             return Verdict(error="no_value", note="the tensor is empty")
         if now.change is None:
             return NO_PREV
-        moved = self._moved(now.change)
+        moved = self._moved(now.change, now.count)
         if moved is None:
             note = f"the change was counted with rtol {now.change.rtol:g} and atol {now.change.atol:g}"
             return Verdict(error="no_value", note=note)
@@ -130,9 +134,11 @@ class WeightNotChanged(Condition):
         notes = (f"the largest change of an element is {now.change.abs_max:g}", finite_note(now))
         return Verdict(held, note="; ".join(filter(None, notes)))
 
-    def _moved(self, change: Change) -> bool | None:
+    def _moved(self, change: Change, count: int) -> bool | None:
         """Whether any element moved, also where another watchpoint's tolerances were counted and decide it."""
         rtol, atol = self.given["rtol"], self.given["atol"]
+        if change.equal == count or (change.abs_max == 0 and change.count == count):
+            return False
         if change.rtol <= rtol and change.atol <= atol and not change.moved:
             return False
         if change.rtol >= rtol and change.atol >= atol and change.moved:
@@ -170,8 +176,22 @@ class _UpdateRatio(Thresholds):
             return Verdict(error="nan" if now.nan else "inf", note="no element was finite before and after the step")
         return super().judge(now, history, info)
 
+    def gate(self, info: TensorInfo) -> Callable[[Stats], object]:
+        test, epsilon = self.tests[0], self.given["epsilon"]
+        holds, threshold = test.holds, test.threshold
 
-_EPSILON = Setting("epsilon", "added to the mean of the weight before, so that a zero weight can be judged", "pos", 1e-9)
+        def outside(stats: Stats) -> object:
+            change = stats.change
+            if change is None or not change.count:
+                return True
+            return holds(change.abs_mean / (change.before_abs_mean + epsilon), threshold)
+
+        return outside
+
+
+_EPSILON = Setting(
+    "epsilon", "added to the mean of the weight before, so that a zero weight can be judged", "pos", 1e-9
+)
 
 
 class WeightChangeTooLarge(_UpdateRatio):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tensight.records import Stats, TensorInfo
 from tensight.watchpoints.condition import QUIET, Condition, Example, History, Setting, Verdict, finite_note, unjudged
 from tensight.watchpoints.thresholds import Measure, Thresholds, zero_percentage
@@ -42,6 +44,12 @@ class TensorAllZero(Thresholds):
 
     def measure(self, name: str) -> Measure:
         return zero_percentage
+
+    def gate(self, info: TensorInfo) -> Callable[[Stats], object]:
+        threshold = self.given["zero_percentage_ge"]
+        if threshold == 100:
+            return lambda stats: not stats.positive and not stats.negative
+        return super().gate(info)
 
 
 class ActivationDead(Condition):

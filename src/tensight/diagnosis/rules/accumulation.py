@@ -1,0 +1,182 @@
+"""Gradients that are not cleared, not scaled, or never used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tensight.diagnosis.case import Case
+from tensight.diagnosis.order import BackwardLine, OptimizerCalls
+from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.rules.nonfinite import NONFINITE
+from tensight.diagnosis.words import at, median, number, plural, where
+from tensight.records import Finding, Part
+
+DIVERGED = frozenset({"lr_too_high", "exploding_gradient", "exploding_activation", "dead_relu"}) | NONFINITE
+
+
+def _busiest(case: Case) -> BackwardLine | None:
+    return max(case.order.lines.values(), key=lambda line: line.passes, default=None)
+
+
+def _type(case: Case, name: str) -> str:
+    part = case.parts.get(("optimizer", name))
+    return part.type if part is not None else name
+
+
+class MissingZeroGrad(Rule):
+    """Updates that use gradients which earlier updates have used already."""
+
+    fault = "missing_zero_grad"
+    category = "optimizer-update"
+    finds = (
+        "Optimizer steps on gradients that still hold those of earlier steps, since zero_grad is missing or misplaced."
+    )
+    evidence = (
+        "order of zero_grad, backward and step of each optimizer",
+        "gradients that were there before a backward",
+    )
+    explains = DIVERGED | {"sum_instead_of_mean", "gradient_accumulation_not_scaled"}
+    every = 10
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        findings = []
+        for calls in case.order.optimizers.values():
+            enough = calls.reused >= (3 if not final else 2)
+            if enough and calls.reused >= 0.3 * calls.steps:
+                findings.append(self._say(case, calls))
+        return findings
+
+    def _say(self, case: Case, calls: OptimizerCalls) -> Finding:
+        line = _busiest(case)
+        source = line.source if line is not None else calls.step_source
+        kind = _type(case, calls.name)
+        called = (
+            "zero_grad is never called"
+            if not calls.zeroed
+            else f"zero_grad is called only {plural(calls.zeroed, 'time')}"
+        )
+        return self.finding(
+            f"gradients of {kind} are not cleared between updates",
+            confidence=0.95,
+            since_step=calls.first_reuse,
+            where=where(source, op="backward"),
+            why=f"{called} in {plural(calls.steps, 'update')} of {kind}: each backward pass adds to gradients"
+            f" that were not"
+            f" cleared, so {plural(calls.reused, 'update')} since step {calls.first_reuse} used gradients of"
+            f" earlier batches"
+            " again (they accumulate)",
+            facts=[
+                ("updates", calls.steps),
+                ("calls of zero_grad", calls.zeroed),
+                ("updates on gradients that were used before", calls.reused),
+                ("first of them", calls.first_reuse),
+            ],
+            fix=(f"call optimizer.zero_grad() before loss.backward(){at(source)}",),
+            confirm=("print a gradient norm over the steps: it grows without the loss growing",),
+        )
+
+
+class AccumulationNotScaled(Rule):
+    """Several backward passes per update, each with the whole loss."""
+
+    fault = "gradient_accumulation_not_scaled"
+    category = "optimizer-update"
+    finds = "Gradient accumulation that adds up the losses of its micro-batches instead of averaging them."
+    evidence = ("backward passes of one line per update", "loss given to backward against the loss function's value")
+    explains = DIVERGED | {"sum_instead_of_mean"}
+    every = 10
+    urgent = True
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for line in case.order.lines.values():
+            updates = line.per_update
+            if len(updates) < 2:
+                continue
+            passes = int(median(updates))
+            if passes < 2 or line.discarded > line.used:
+                continue
+            sure = self._whole_loss(case, passes)
+            if sure <= 0:
+                continue
+            harmed = case.diverged() or "lr_too_high" in case.findings_of or case.trouble.first is not None
+            part = case.main_optimizer()
+            plain = part is not None and part.type.upper().startswith(("SGD", "MOMENTUM"))
+            if harmed or (plain and sure >= 0.9 and passes >= 4 and final):
+                return [self._say(case, line, passes, part, sure if harmed else sure - 0.1)]
+        return []
+
+    @staticmethod
+    def _whole_loss(case: Case, passes: int) -> float:
+        """How sure it is that each pass got the whole loss: by the loss function's value, or that of guessing."""
+        site = case.losses.main()
+        if site is None or site.first.get("reduction") == "sum" or not case.first_losses:
+            return 0.0
+        step, given = case.first_losses[0]
+        made = [value for at_step, value in site.first_values if at_step == step]
+        own = median(list(given))
+        if made and median(made):
+            ratio = own / median(made)
+            return 0.95 if 0.9 < ratio < 1.1 else 0.0
+        chance = case.chance_loss()
+        if chance and passes >= 4:
+            return 0.85 if own > 0.6 * chance else 0.0
+        return 0.0
+
+    def _say(self, case: Case, line: BackwardLine, passes: int, part: Part | None, confidence: float) -> Finding:
+        return self.finding(
+            f"{passes} backward passes per update, and the loss is not divided by {passes}",
+            confidence=confidence,
+            since_step=case.first_losses[0][0],
+            where=where(line.source, op="backward"),
+            why=f"gradients of {passes} backward passes accumulate before each update, and each pass gets the"
+            f" whole mean loss:"
+            f" they sum up instead of being averaged, so the effective learning rate is {passes} times the one"
+            f" that was set",
+            facts=[
+                ("backward passes per update", passes),
+                ("loss given to backward, first", case.first_losses[0][1][0]),
+                ("learning rate", part.settings.get("lr") if part is not None else None),
+                ("loss now", case.loss.last),
+            ],
+            fix=(f"scale the loss: (loss / {passes}).backward(){at(line.source)}",),
+            confirm=(f"divide the learning rate by {passes}: training behaves",),
+        )
+
+
+class TooFewOptimizerSteps(Rule):
+    """Backward passes whose gradients are cleared before anything used them."""
+
+    fault = "too_few_optimizer_steps"
+    category = "optimizer-update"
+    finds = "Backward passes whose gradients zero_grad throws away because no optimizer step comes between."
+    evidence = ("order of backward, zero_grad and step, per line of code",)
+    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "gradient_accumulation_not_scaled"})
+    every = 1
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        order = case.order
+        for line in order.lines.values():
+            never = not order.updates and line.discarded >= 10 and bool(order.optimizers)
+            if never or (line.discarded >= 5 and line.used and line.discarded >= 3 * line.used):
+                return [self._say(case, line)]
+        return []
+
+    def _say(self, case: Case, line: BackwardLine) -> Finding:
+        part = case.main_optimizer()
+        calls = case.order.optimizer(part.name) if part is not None else None
+        source = (calls.step_source if calls is not None else None) or line.zero_source
+        kind = part.type if part is not None else "optimizer"
+        passes = line.discarded + line.used
+        updates = case.order.updates
+        ratio = f"{number(round(passes / updates))} backward passes" if updates else "all backward passes"
+        return self.finding(
+            f"optimizer.step() is called {plural(updates, 'time')} for {plural(passes, 'backward pass')}",
+            confidence=0.95,
+            since_step=max(line.first_discarded, 0),
+            where=where(source, op=f"{kind}.step"),
+            why=f"there is one step for {ratio}: {line.discarded} of {passes} were cleared by zero_grad without"
+            f" an optimizer step"
+            " after them, so their gradients were thrown away; step() stands outside the loop over batches",
+            facts=[("backward passes", passes), ("of which thrown away", line.discarded), ("updates", updates)],
+            fix=(f"move optimizer.step() into the loop, right after loss.backward(){at(line.source)}",),
+        )

@@ -1,0 +1,403 @@
+"""Gradients and activations that vanish, explode or die on their way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import pairwise
+
+from tensight.diagnosis.case import Case
+from tensight.diagnosis.kept import Kept, abs_max, rms
+from tensight.diagnosis.ledger import Entry
+from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.rules.nonfinite import NONFINITE
+from tensight.diagnosis.words import called, number, where
+from tensight.records import Finding, Observation, TensorInfo
+
+VANISHED = 1e-5  # gradient of the first layer over that of the last
+LAYERS = 4  # fewer are not called deep
+DEAD_STEPS = 3  # observed steps in a row without one active unit
+EXPLODED = 1e4  # gradient norm over weight norm before training has moved anything
+AMPLIFIED = 1e3  # how much larger a module's output is than what came before it
+
+
+def is_relu(info: TensorInfo) -> bool:
+    """ReLU and its like that are flat on one side; leaky ones never die."""
+    return info.type.lower().replace("_", "") in ("relu", "relu6", "threshold", "hardswish", "relusquared")
+
+
+class DeadRelu(Rule):
+    """A whole layer of ReLUs that is zero for every input, with no gradient left to revive it."""
+
+    fault = "dead_relu"
+    category = "gradient-flow"
+    finds = "A ReLU layer whose outputs are all zero for every sample, so nothing before it gets a gradient any more."
+    evidence = ("share of zeros in ReLU outputs", "gradients of the weights before them", "update sizes, inputs")
+    explains = frozenset(
+        {"vanishing_gradient", "lr_too_low", "lr_too_high", "exploding_gradient", "labels_shuffled_against_inputs"}
+    )
+    symptom = True
+    every = 5
+
+    def __init__(self) -> None:
+        self._since: dict[int, int] = {}
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        steps = [kept for kept in case.deep() if kept.forward()]
+        if len(steps) < DEAD_STEPS or case.trouble.first is not None:
+            return []
+        latest = steps[-1]
+        for at, (one, info) in enumerate(latest.forward()):
+            if not is_relu(info) or one.stats.zero < one.stats.count or one.stats.count < 8:
+                continue
+            before = self._before(case, latest, at, info.network)
+            if before is None or not self._feeds_on(case, latest, at, info.network):
+                continue
+            since = self._since_when(steps, one.tensor)
+            if sum(kept.step >= since for kept in steps) < DEAD_STEPS:
+                continue
+            return [self._say(case, steps, info, before, since)]
+        return []
+
+    @staticmethod
+    def _since_when(steps: list[Kept], tensor: int) -> int:
+        """The first step of the present run without one active unit."""
+        since = steps[-1].step
+        for kept in reversed(steps):
+            stats = kept.last(tensor)
+            if stats is None:
+                continue
+            if stats.zero < stats.count:
+                break
+            since = kept.step
+        return since
+
+    @staticmethod
+    def _before(case: Case, kept: Kept, at: int, network: str) -> Entry | None:
+        """The last layer that ran before an activation, if its gradient is zero everywhere."""
+        layers = {entry.parameter.module: entry for entry in case.layers(network)}
+        for _, info in reversed(kept.forward()[:at]):
+            entry = layers.get(info.node) if info.network == network else None
+            if entry is not None:
+                gradient = kept.gradient(entry)
+                return entry if gradient is not None and gradient.zero == gradient.count else None
+        return None
+
+    @staticmethod
+    def _feeds_on(case: Case, kept: Kept, at: int, network: str) -> bool:
+        """Whether another layer of the network runs after it: a ReLU inside a loss may rest at zero in peace."""
+        layers = {entry.parameter.module for entry in case.layers(network)}
+        here = kept.forward()[at][0]
+        return any(
+            info.network == network and info.node in layers and one.micro == here.micro
+            for one, info in kept.forward()[at + 1 :]
+        )
+
+    def _say(self, case: Case, steps: list[Kept], info: TensorInfo, before: Entry, since: int) -> Finding:
+        dead = [
+            other.name or other.type
+            for one, other in steps[-1].forward()
+            if is_relu(other) and one.stats.zero == one.stats.count
+        ]
+        lr = case.lr()
+        cause, fix = self._cause(case, since)
+        module = info.node if case.module(info.network, info.node) and info.node else before.parameter.module
+        if not info.node or module == "":
+            module = before.parameter.module
+        return self.finding(
+            f"all ReLU units after {before.parameter.module or before.name} are dead",
+            confidence=0.9,
+            since_step=since,
+            where=where(
+                info.source or case.source_of(info.network, before.parameter.module),
+                module=module,
+                op="relu",
+                parameter=before.name,
+                network=info.network,
+            ),
+            why=f"the ReLU activation after {before.parameter.module} is zero for every unit and every sample"
+            f" since step"
+            f" {since}: it passes no gradient, {before.name} gets a gradient of exactly zero and the units never"
+            f" fire again"
+            f" (dead ReLU){cause}",
+            facts=[
+                ("share of zeros in the activation", 1.0),
+                ("ReLU layers without one active unit", len(dead)),
+                (f"gradient of {before.name}, largest magnitude", 0.0),
+                ("learning rate", lr.last if lr else None),
+            ],
+            fix=fix,
+            confirm=("print (activation > 0).float().mean() after each ReLU",),
+            since=f"dead in every observed step from {since} on",
+        )
+
+    @staticmethod
+    def _cause(case: Case, since: int) -> tuple[str, tuple[str, ...]]:
+        largest = max(
+            (abs_max(one.stats) for kept in case.beginning[:3] for one, _ in kept.of_kind("input")), default=0.0
+        )
+        jump = max((ratio for kept, _, ratio in case.updates_seen() if kept.step <= since), default=0.0)
+        fix = []
+        said = ""
+        if jump > 0.5:
+            said += f"; an update before it changed weights by {number(jump)} times their own size"
+            fix.append("lower the learning rate")
+        if largest > 20:
+            said += f"; inputs reach {number(largest)}, which makes the first gradients that large"
+            fix.insert(0, "normalise the inputs: (x - mean) / std")
+        return said, (*fix, "use LeakyReLU or GELU, or a normalisation layer before the ReLU")
+
+
+class VanishingGradient(Rule):
+    """Gradients that shrink layer by layer until the first layers get none."""
+
+    fault = "vanishing_gradient"
+    category = "gradient-flow"
+    finds = "Gradients that shrink from layer to layer, so the first layers of a deep network get practically none."
+    evidence = ("gradient of each layer's weight, over depth", "kind of the activations", "course of the loss")
+    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs"})
+    symptom = True
+    every = 10
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        if case.steps < 20 and not final:
+            return []
+        trend = case.loss.trend()
+        if trend is None or trend.fall > 0.1:
+            return []  # it learns
+        findings = []
+        for network in case.trained():
+            found = self._profile(case, network)
+            if found is not None:
+                findings.append(found)
+        return findings
+
+    def _profile(self, case: Case, network: str) -> Finding | None:
+        layers = [entry for entry in case.layers(network) if entry.held and entry.parameter.trainable]
+        if len(layers) < LAYERS:
+            return None
+        since = -1
+        shown: list[float] = []
+        seen = vanished = 0
+        for kept in case.deep():
+            sizes = [rms(stats) for entry in layers if (stats := kept.gradient(entry)) is not None]
+            if len(sizes) < len(layers) or not max(sizes):
+                continue
+            seen += 1
+            if self._falls(sizes):
+                vanished += 1
+                if since < 0:
+                    since, shown = kept.step, sizes
+        if seen < 3 or vanished < 0.7 * seen:
+            return None
+        return self._say(case, network, layers, shown, since, vanished)
+
+    @staticmethod
+    def _falls(sizes: list[float]) -> bool:
+        """Small at the front, and smaller the nearer to it: not one odd layer."""
+        last = max(sizes[-2:])
+        if not 0 < sizes[0] < VANISHED * last:
+            return False
+        falling = sum(a < b for a, b in pairwise(sizes))
+        return falling >= 0.7 * (len(sizes) - 1)
+
+    def _say(
+        self, case: Case, network: str, layers: list[Entry], sizes: list[float], since: int, steps: int
+    ) -> Finding:
+        first, last = layers[0], layers[-1]
+        kinds = {
+            info.type.lower() for kept in case.beginning[:1] for _, info in kept.forward() if info.network == network
+        }
+        squashing = [name for name in ("sigmoid", "tanh", "softsign", "hardtanh") if name in kinds]
+        step = (sizes[0] / max(sizes[-1], 1e-300)) ** (1 / (len(sizes) - 1))
+        because = (
+            f" {squashing[0]} passes on at most {'1/4' if squashing[0] == 'sigmoid' else 'all'} of a gradient"
+            f" and far less"
+            " when saturated."
+            if squashing
+            else ""
+        )
+        return self.finding(
+            f"gradients vanish before they reach {first.name}",
+            confidence=0.9,
+            since_step=since,
+            where=where(
+                case.source_of(network, first.parameter.module),
+                module=first.parameter.module,
+                parameter=first.name,
+                op=squashing[0] if squashing else None,
+                network=network,
+            ),
+            why=f"the gradient shrinks about {number(1 / step)} times per layer in this deep network of"
+            f" {len(layers)} layers:"
+            f" {number(sizes[-1])} at {last.name}, {number(sizes[0])} at the first layer {first.name}, which"
+            f" cannot learn"
+            f" (vanishing gradient).{because} The loss has not fallen",
+            facts=[
+                (f"gradient (rms) of {last.name}", sizes[-1]),
+                (f"gradient (rms) of {first.name}", sizes[0]),
+                ("first over last", sizes[0] / max(sizes[-1], 1e-300)),
+                ("observed steps like this", steps),
+            ],
+            fix=(
+                "use ReLU or GELU instead of sigmoid or tanh between layers, with a normalisation layer after each",
+                "add residual connections, or use fewer layers",
+            ),
+            confirm=("print the gradient norm of each layer: it falls like a staircase towards the input",),
+        )
+
+
+class ExplodingSignal(Rule):
+    """Activations or gradients that grow through the layers (or time steps) until training breaks."""
+
+    fault = "exploding_gradient"
+    category = "gradient-flow"
+    finds = "Activations and gradients that grow through layers or time steps until an update breaks the weights."
+    evidence = (
+        "size of each module's output against what came before it",
+        "gradient against weight of each layer, before training has moved much",
+        "course of the loss",
+    )
+    explains = frozenset({"lr_too_high", "exploding_activation", "dead_relu"}) | NONFINITE
+    every = 10
+    urgent = True
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        if not case.diverged() and case.trouble.first is None:
+            return []
+        if not case.beginning:
+            return []
+        for network in case.trained():
+            at_start = self._at_start(case, network)
+            if at_start is not None:
+                return [at_start]
+            later = self._later(case, network)
+            if later is not None:
+                return [later]
+        return []
+
+    def _at_start(self, case: Case, network: str) -> Finding | None:
+        """Explodes before any update: the network's own doing, not the learning rate's."""
+        first = case.beginning[0]
+        if first.step != 0:
+            return None
+        worst, ratio = self._worst_gradient(case, network, first)
+        fed = max((abs_max(one.stats) for one, _ in first.of_kind("input")), default=1.0)
+        if worst is None or ratio < EXPLODED or fed > 1e3:
+            return None
+        module, info, grows = self._amplifier(first, network, max(fed, 1.0))
+        if module is None or info is None or grows < AMPLIFIED:
+            return None
+        entry = self._entry_of(case, network, info, worst)
+        return self._say(case, network, entry, info, first, ratio, grows)
+
+    @staticmethod
+    def _worst_gradient(case: Case, network: str, kept: Kept) -> tuple[Entry | None, float]:
+        worst, most = None, 0.0
+        for entry in case.layers(network):
+            gradient, weight = kept.gradient(entry), kept.weight_before(entry) or kept.weight(entry)
+            if gradient is None or weight is None:
+                continue
+            size = weight.change.before_abs_mean if weight.change is not None else weight.abs_mean
+            ratio = math.inf if gradient.bad else (gradient.abs_mean or 0.0) / max(size or 0.0, 1e-12)
+            if ratio > most:
+                worst, most = entry, ratio
+        return worst, most
+
+    @staticmethod
+    def _amplifier(kept: Kept, network: str, fed: float) -> tuple[Observation | None, TensorInfo | None, float]:
+        """The module whose output is the most times larger than anything before it."""
+        best: tuple[Observation | None, TensorInfo | None, float] = (None, None, 0.0)
+        before = fed
+        for one, info in kept.forward():
+            if info.network != network or info.node == "":
+                continue
+            size = abs_max(one.stats)
+            if size / before > best[2]:
+                best = (one, info, size / before)
+            before = max(before, size)
+        return best
+
+    @staticmethod
+    def _entry_of(case: Case, network: str, info: TensorInfo, worst: Entry) -> Entry:
+        own = [entry for entry in case.ledger.of(network) if entry.parameter.module == info.node and entry.layer]
+        recurrent = [entry for entry in own if "hh" in entry.name]
+        return (recurrent or own or [worst])[0]
+
+    def _say(
+        self, case: Case, network: str, entry: Entry, info: TensorInfo, kept: Kept, ratio: float, grows: float
+    ) -> Finding:
+        recurrent = "hh" in entry.name or info.type.upper() in ("RNN", "LSTM", "GRU")
+        gradient = kept.gradient(entry)
+        size = "inf" if gradient is None or gradient.bad else number(gradient.abs_mean)
+        through = "from time step to time step" if recurrent else "from layer to layer"
+        return self.finding(
+            f"gradients explode through {called(info.node)}",
+            confidence=0.9,
+            since_step=kept.step,
+            where=where(
+                case.source_of(network, entry.parameter.module),
+                module=entry.parameter.module,
+                parameter=entry.name,
+                network=network,
+            ),
+            why=f"the signal grows {through} in {called(info.node)} ({info.type}): its output is {number(grows)}"
+            f" times what it was"
+            f" given, and the gradient of {entry.name} has a mean magnitude of {size}, {number(ratio)} times its"
+            f" weights, in the"
+            f" very first step (exploding gradient and activation); the loss is {number(case.loss.first)}",
+            facts=[
+                (f"output of {called(info.node)} over its input", grows),
+                ("gradient over weight, largest", ratio),
+                ("gradient norm", kept.gradient_norm()),
+                ("first loss", case.loss.first),
+            ],
+            fix=(
+                f"make {entry.name} smaller at the start"
+                + (" (an orthogonal matrix, or its largest eigenvalue below 1)" if recurrent else ""),
+                "clip gradients: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0) before optimizer.step()",
+                "use LSTM or GRU instead of a plain RNN" if recurrent else "add normalisation layers",
+            ),
+            confirm=("halve the weights of this module: the first loss falls by orders of magnitude",),
+        )
+
+    def _later(self, case: Case, network: str) -> Finding | None:
+        """Gradients grow by orders of magnitude over steps, while updates were small until then."""
+        steps = [kept for kept in case.deep() if kept.record.depth >= 1 and kept.gradient_norm() > 0]
+        if len(steps) < 8:
+            return None
+        norms = [kept.gradient_norm() for kept in steps]
+        calm = sorted(norms[: max(4, len(norms) // 3)])
+        usual = calm[len(calm) // 2]
+        at = next((i for i, norm in enumerate(norms) if norm > 1e3 * usual), None)
+        if at is None or at < 4:
+            return None
+        kept = steps[at]
+        largest = max((r for k, _, r in case.updates_seen() if k.step < kept.step), default=0.0)
+        if largest > 0.3:
+            return None  # the updates were wild before: the learning rate
+        worst, _ = self._worst_gradient(case, network, kept)
+        if worst is None:
+            return None
+        rose = next(
+            (step for step, value in case.loss.points if step >= kept.step and value > 10 * abs(case.loss.first)), None
+        )
+        if rose is None and case.trouble.first is None:
+            return None
+        return self.finding(
+            f"gradients explode at {worst.name}",
+            confidence=0.75,
+            since_step=kept.step,
+            where=where(
+                case.source_of(network, worst.parameter.module),
+                module=worst.parameter.module,
+                parameter=worst.name,
+                network=network,
+            ),
+            why=f"the gradient norm jumped to {number(norms[at])} in step {kept.step},"
+            f" {number(norms[at] / usual)} times its usual"
+            f" {number(usual)}; it is largest at {worst.name}, and the loss broke after that update (exploding"
+            f" gradient)",
+            facts=[("usual gradient norm", usual), (f"gradient norm in step {kept.step}", norms[at])],
+            fix=("clip gradients: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0) before optimizer.step()",),
+        )

@@ -1,0 +1,257 @@
+"""Weights that start where they cannot learn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tensight.diagnosis.case import Case
+from tensight.diagnosis.kept import Kept
+from tensight.diagnosis.ledger import Entry
+from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.rules.nonfinite import NONFINITE
+from tensight.diagnosis.words import number, plural, some, where
+from tensight.records import Finding, Stats
+
+STUCK = 3  # observed steps in which weight and gradient stay zero
+GAIN = 4.0  # std times root of fan-in; 0.6 to 1.5 is usual, 4.5 is N(0, 1) with 20 inputs
+SATURATED = 0.9  # mean magnitude of a tanh output
+
+
+def started(case: Case, entry: Entry) -> Stats | None:
+    """The weight before the first update, when it was looked at."""
+    for kept in case.beginning[:1]:
+        if kept.step == 0:
+            return kept.weight_before(entry)
+    return None
+
+
+def mean_at_start(case: Case, entry: Entry) -> float | None:
+    """Mean magnitude of a weight before the first update."""
+    stats = started(case, entry)
+    if stats is not None:
+        return stats.abs_mean
+    for kept in case.beginning[:1]:
+        after = kept.weight(entry)
+        if kept.step == 0 and after is not None and after.change is not None:
+            return after.change.before_abs_mean
+    return None
+
+
+class ZeroInit(Rule):
+    """Layers that start at zero and get no gradient, so they stay there."""
+
+    fault = "zero_init"
+    category = "initialisation"
+    finds = "Layers whose weights start at zero and get a gradient of exactly zero: they can never leave it."
+    evidence = ("weights before the first update", "gradients of the first steps", "change of weights by the update")
+    explains = frozenset({"dead_relu", "vanishing_gradient", "lr_too_low", "constant_init_symmetry", "constant_input"})
+    every = 5
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        steps = [kept for kept in case.deep() if kept.record.depth >= 1]
+        if len(steps) < STUCK and not (final and steps):
+            return []
+        findings = []
+        for network in case.trained():
+            stuck = [entry for entry in case.layers(network) if entry.held and self._stuck(entry, steps)]
+            if stuck:
+                findings.append(self._say(case, network, stuck, len(steps)))
+        return findings
+
+    @staticmethod
+    def _stuck(entry: Entry, steps: list[Kept]) -> bool:
+        if entry.alive or entry.first_move >= 0:
+            return False
+        seen = 0
+        for kept in steps:
+            weight, gradient = kept.weight(entry), kept.gradient(entry)
+            if weight is None:
+                continue
+            if weight.zero < weight.count or gradient is None or gradient.zero < gradient.count:
+                return False
+            seen += 1
+        return seen > 0
+
+    def _say(self, case: Case, network: str, stuck: list[Entry], steps: int) -> Finding:
+        first = stuck[0]
+        layers = len(case.layers(network))
+        names = [entry.name for entry in stuck]
+        return self.finding(
+            f"{some(names)} {'starts' if len(names) == 1 else 'start'} at zero and cannot learn",
+            confidence=0.95 if len(stuck) > 1 else 0.85,
+            since_step=0,
+            where=where(
+                case.source_of(network, first.parameter.module),
+                module=first.parameter.module,
+                parameter=first.name,
+                network=network,
+            ),
+            why=f"{len(stuck)} of {layers} weight matrices were initialised to zero everywhere ({some(names)}):"
+            f" their outputs"
+            f" are zero, so the gradient of each weight is exactly zero as well, and in"
+            f" {plural(steps, 'observed step')} none"
+            " of them has moved",
+            facts=[
+                ("weights that are zero everywhere", len(stuck)),
+                ("their gradients, largest magnitude", 0.0),
+                ("observed steps without a change", steps),
+            ],
+            fix=(
+                "keep the default initialisation of the layers, or use nn.init.kaiming_normal_ / xavier_uniform_ for"
+                " weights; only biases (and the last layer of a residual branch) may start at zero",
+            ),
+            confirm=("initialise one of these layers with small random numbers: its gradient is no longer zero",),
+            since="since the weights were created",
+        )
+
+
+class ConstantInit(Rule):
+    """Layers in a row that start with one and the same number everywhere."""
+
+    fault = "constant_init_symmetry"
+    category = "initialisation"
+    finds = (
+        "Two or more layers in a row whose weights all start at one same number: their units stay copies of each other."
+    )
+    evidence = ("smallest and largest value of each weight before the first update",)
+    explains = frozenset(
+        {"dead_relu", "vanishing_gradient", "exploding_activation", "exploding_gradient", "lr_too_low"}
+    )
+    every = 25
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        findings = []
+        for network in case.trained():
+            layers = [entry for entry in case.layers(network) if entry.held]
+            same = [self._constant(case, entry) for entry in layers]
+            for at in range(len(layers) - 1):
+                # The units of a layer stay equal only if the next layer treats them alike.
+                if same[at] and same[at + 1] and layers[at].parameter.shape[0] >= 2:
+                    findings.append(self._say(case, network, layers, at, sum(same)))
+                    break
+        return findings
+
+    @staticmethod
+    def _constant(case: Case, entry: Entry) -> bool:
+        stats = started(case, entry)
+        if stats is None or stats.bad or stats.count < 2 or stats.min is None:
+            return False
+        return stats.min == stats.max and stats.min != 0
+
+    def _say(self, case: Case, network: str, layers: list[Entry], at: int, count: int) -> Finding:
+        first, second = layers[at], layers[at + 1]
+        stats = started(case, first)
+        value = stats.min if stats is not None else None
+        return self.finding(
+            f"{first.name} and {second.name} start with the same number everywhere",
+            confidence=0.9,
+            since_step=0,
+            where=where(
+                case.source_of(network, first.parameter.module),
+                module=first.parameter.module,
+                parameter=first.name,
+                network=network,
+            ),
+            why=f"every value of {first.name} was initialised to the constant {number(value)} and the next layer"
+            f" is constant"
+            f" too: all {first.parameter.shape[0]} units compute the same, get the same gradient and stay identical"
+            " (symmetry), so the layer has the strength of a single unit",
+            facts=[("smallest and largest weight at the start", value), ("constant weight matrices", count)],
+            fix=(
+                "use random initial weights: drop nn.init.constant_/ones_ for weights, or use nn.init.kaiming_normal_",
+            ),
+            since="since the weights were created",
+        )
+
+
+class HugeInit(Rule):
+    """Initial weights so large that activations saturate or outputs are far too large."""
+
+    fault = "huge_init"
+    category = "initialisation"
+    finds = (
+        "Initial weights many times too large for their fan-in, with saturated activations or a loss far above chance."
+    )
+    evidence = (
+        "spread of each weight before the first update against its fan-in",
+        "saturation of tanh and sigmoid outputs, size of outputs, first loss against chance",
+    )
+    explains = (
+        frozenset({"vanishing_gradient", "exploding_gradient", "exploding_activation", "dead_relu", "lr_too_high"})
+        | NONFINITE
+    )
+    every = 25
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        if not case.beginning or case.beginning[0].step != 0:
+            return []
+        findings = []
+        for network in case.trained():
+            huge = []
+            for entry in case.layers(network):
+                mean = mean_at_start(case, entry)
+                if mean is None or not entry.held:
+                    continue
+                gain = 1.2533 * mean * entry.fan_in**0.5  # of a normal distribution with this mean magnitude
+                if gain > GAIN and entry.fan_in >= 4:
+                    huge.append((entry, gain))
+            if huge:
+                harm = self._harm(case, network)
+                if harm:
+                    findings.append(self._say(case, network, huge, harm))
+        return findings
+
+    @staticmethod
+    def _harm(case: Case, network: str) -> str:
+        first = case.beginning[0]
+        fed = max((abs(one.stats.max or 0.0) for one, _ in first.of_kind("input")), default=0.0)
+        if fed > 1e3:
+            return ""  # what it is fed is huge: that comes first
+        for one, info in first.forward():
+            kind = info.type.lower()
+            if info.network != network or one.stats.abs_mean is None:
+                continue
+            if "tanh" in kind and one.stats.abs_mean > SATURATED:
+                return (
+                    f"{kind} outputs of {info.node or 'the model'} are saturated (mean magnitude"
+                    f" {number(one.stats.abs_mean)} of 1)"
+                )
+            spread = one.stats.std or 0.0
+            if "sigmoid" in kind and spread > 0.45 and one.stats.count > 16:
+                return f"{kind} outputs are saturated at 0 and 1 (std {number(spread)} of at most 0.5)"
+        chance = case.chance_loss()
+        if chance and case.loss.first > 5 * chance:
+            return f"the first loss is {number(case.loss.first)}, guessing gives {number(chance)}"
+        outputs = [one.stats.abs_mean or 0.0 for one, info in first.forward() if info.network == network]
+        if outputs and outputs[-1] > 100 and case.diverged():
+            return f"outputs have a mean magnitude of {number(outputs[-1])} in the first step"
+        return ""
+
+    def _say(self, case: Case, network: str, huge: list[tuple[Entry, float]], harm: str) -> Finding:
+        entry, gain = max(huge, key=lambda pair: pair[1])
+        mean = mean_at_start(case, entry) or 0.0
+        return self.finding(
+            f"{entry.name} starts with weights that are too large",
+            confidence=0.92,
+            since_step=0,
+            where=where(
+                case.source_of(network, entry.parameter.module),
+                module=entry.parameter.module,
+                parameter=entry.name,
+                network=network,
+            ),
+            why=f"the initial weights of {some([one.name for one, _ in huge])} are huge: std about"
+            f" {number(1.2533 * mean)} with"
+            f" {entry.fan_in} inputs per unit enlarges the signal {number(gain)} times, where about 1 is right; {harm}",
+            facts=[
+                (f"std of {entry.name} before the first update", 1.2533 * mean),
+                ("inputs per unit", entry.fan_in),
+                ("usual std", (1 / entry.fan_in) ** 0.5),
+                ("first loss", case.loss.first),
+            ],
+            fix=(
+                f"initialise {entry.name} with std about {number((1 / entry.fan_in) ** 0.5)}: the default, or"
+                " nn.init.xavier_normal_ / kaiming_normal_",
+            ),
+            since="since the weights were created",
+        )

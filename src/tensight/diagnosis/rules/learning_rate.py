@@ -1,0 +1,276 @@
+"""Steps that are too large, too small, or none at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from tensight.diagnosis.case import Case
+from tensight.diagnosis.kept import rms
+from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.rules.nonfinite import NONFINITE
+from tensight.diagnosis.series import Series
+from tensight.diagnosis.words import at, median, number, plural, where
+from tensight.records import Finding, Part, Source
+
+WILD = 0.5  # an update of half the weight's own size
+LOST = 1e-5  # updates that never exceeded this share of the weight
+FEW = 30  # updates before one may say that nothing moves
+
+
+def _optimizer(case: Case) -> tuple[Part | None, Source | None, str]:
+    part = case.main_optimizer()
+    source = part.source if part is not None else None
+    return part, source, part.type if part is not None else "optimizer"
+
+
+def constant_or_falling(series: Series) -> bool:
+    """Whether the rate is not being raised any more: a warm-up is over or never was."""
+    points = series.points
+    if len(points) < 3:
+        return True
+    return points[-1][1] <= points[len(points) // 2][1] * 1.001
+
+
+class LrTooHigh(Rule):
+    """Updates as large as the weights themselves, and a loss that explodes after them."""
+
+    fault = "lr_too_high"
+    category = "lr-schedule"
+    finds = "A learning rate so high that single updates are as large as the weights and the loss runs away."
+    evidence = ("size of updates against weights", "the loss before and after them", "first gradients and inputs")
+    explains = (
+        frozenset({"exploding_gradient", "exploding_activation", "weight_decay_too_large", "dead_relu"}) | NONFINITE
+    )
+    symptom = True
+    every = 5
+    urgent = True
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        begin = case.loss.first
+        part, source, kind = _optimizer(case)
+        lr = case.lr(part.name if part is not None else None)
+        if not math.isfinite(begin) or part is None or case.order.updates < 2:
+            return []
+        ran_away = next(
+            ((step, value) for step, value in case.loss.points if self._far_above(value, begin, case.chance_loss())),
+            None,
+        )
+        if ran_away is None:
+            return []
+        wild = [
+            (kept.step, entry, ratio)
+            for kept, entry, ratio in case.updates_seen()
+            if ratio > WILD and kept.step <= ran_away[0]
+        ]
+        if not wild or not self._stays_bad(case, begin):
+            return []
+        step, entry, ratio = wild[0]
+        largest = max(wild, key=lambda one: one[2])
+        rate = lr.first if lr is not None else part.settings.get("lr")
+        value = float(rate) if isinstance(rate, (int, float)) else None
+        return [
+            self.finding(
+                f"the learning rate {number(value)} is too high: training diverges",
+                confidence=0.9 if largest[2] > 1 else 0.8,
+                since_step=step,
+                where=where(source, op=f"{kind}.step", network=entry.network),
+                why=f"the update of step {step} changed {entry.name} by {number(ratio)} times its own size (1e-3"
+                f" is usual; largest"
+                f" {number(largest[2])} at {largest[1].name}), and the loss went from {number(begin)} to"
+                f" {number(ran_away[1])} in step {ran_away[0]}: learning rate {number(value)} is too high and training"
+                " diverges",
+                facts=[
+                    ("learning rate", value),
+                    (f"update over weight of {entry.name} in step {step}", ratio),
+                    ("first loss", begin),
+                    (f"loss in step {ran_away[0]}", ran_away[1]),
+                ],
+                fix=(
+                    f"lower the learning rate 10 to 100 times{at(source)}: {kind}(…, lr={number((value or 0.1) / 30)})",
+                    "or warm it up over the first steps, and clip gradients",
+                ),
+                confirm=("run 20 steps with a tenth of the learning rate: the loss falls instead",),
+            )
+        ]
+
+    @staticmethod
+    def _far_above(value: float, begin: float, chance: float | None) -> bool:
+        if not math.isfinite(value):
+            return True
+        floor = max(abs(begin), chance or 0.0, 1e-3)
+        return value > 10 * floor
+
+    @staticmethod
+    def _stays_bad(case: Case, begin: float) -> bool:
+        """A spike that training recovers from is no divergence."""
+        latest = [value for _, value in case.loss.points[-5:]]
+        finite = [value for value in latest if math.isfinite(value)]
+        return len(finite) < len(latest) or median(finite) > 2 * max(abs(begin), 1e-3)
+
+
+class LrTooLow(Rule):
+    """Gradients are there, but updates are too small to matter."""
+
+    fault = "lr_too_low"
+    category = "lr-schedule"
+    finds = "A learning rate so low that weights practically do not move although their gradients are healthy."
+    evidence = ("size of updates against weights", "gradients against weights", "course of loss and learning rate")
+    explains = frozenset({"labels_shuffled_against_inputs"})
+    symptom = True
+    every = 25
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        part, source, kind = _optimizer(case)
+        if part is None or case.order.updates < FEW:
+            return []
+        lr = case.lr(part.name)
+        trend = case.loss.trend()
+        if lr is None or lr.count < 3 or lr.most <= 0 or trend is None or not trend.flat(0.03):
+            return []
+        if not constant_or_falling(lr):
+            return []  # warming up
+        ratios = [
+            (entry, ratio) for _, entry, ratio in case.updates_seen() if entry.parameter.dtype.startswith("float32")
+        ]
+        if len(ratios) < 5 or max(ratio for _, ratio in ratios) > LOST:
+            return []
+        if not self._gradients_are_there(case):
+            return []
+        typical = median([ratio for _, ratio in ratios])
+        entry = ratios[0][0]
+        return [
+            self.finding(
+                f"the learning rate {number(lr.most)} is too low: weights hardly move",
+                confidence=0.88,
+                since_step=0,
+                where=where(source, op=f"{kind}.step", network=entry.network),
+                why=f"with learning rate {number(lr.most)} an update changes weights by {number(typical)} of"
+                f" their size (1e-3 is"
+                f" usual): too small to matter. Gradients are there, but after"
+                f" {plural(case.order.updates, 'update')} the"
+                f" loss is {number(trend.end)}, it began at {number(trend.begin)}",
+                facts=[
+                    ("learning rate, highest so far", lr.most),
+                    ("update over weight, median", typical),
+                    ("update over weight, largest", max(ratio for _, ratio in ratios)),
+                    ("loss at the beginning", trend.begin),
+                    ("loss now", trend.end),
+                ],
+                fix=(f"raise the learning rate{at(source)}: 1e-3 for Adam, 1e-2 to 1e-1 for SGD are usual",),
+                confirm=("raise it 100 times for 50 steps: the loss moves",),
+            )
+        ]
+
+    @staticmethod
+    def _gradients_are_there(case: Case) -> bool:
+        """Gradients large enough against their weights that an ordinary rate would move them."""
+        sizes = []
+        for kept in case.latest(3):
+            for network in case.trained():
+                for entry in case.layers(network):
+                    gradient, weight = kept.gradient(entry), kept.weight(entry)
+                    if gradient is not None and weight is not None and weight.abs_mean:
+                        sizes.append(rms(gradient) / weight.abs_mean)
+        return bool(sizes) and max(sizes) > 1e-3
+
+
+class LrIsZero(Rule):
+    """A learning rate of zero while training goes on."""
+
+    fault = "lr_is_zero"
+    category = "lr-schedule"
+    finds = "A learning rate of zero for many steps: every update is empty."
+    evidence = ("learning rate of each optimizer and group over the steps",)
+    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "lr_decays_too_fast"})
+    every = 25
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        findings = []
+        for part in case.optimizers():
+            calls = case.order.optimizer(part.name)
+            groups = self._groups(case, part.name)
+            if calls.steps < 10 or not groups:
+                continue
+            zero_since = max(self._zero_since(series) for series in groups)
+            if min(self._zero_since(series) for series in groups) < 0:
+                continue
+            length = case.last_step - zero_since + 1
+            if length < 10 or length < 0.2 * case.steps:
+                continue  # the end of a schedule
+            source = next(iter(case.order.schedulers.values()), None) if zero_since > 0 else part.source
+            findings.append(
+                self.finding(
+                    f"the learning rate of {part.type} is zero",
+                    confidence=0.95,
+                    since_step=zero_since,
+                    where=where(source or part.source, op=f"{part.type}.step"),
+                    why=f"the learning rate is 0 since step {zero_since}: {plural(length, 'update')} changed"
+                    f" nothing although"
+                    " forward and backward passes went on",
+                    facts=[("learning rate", 0.0), ("steps with it", length), ("highest rate before", groups[0].most)],
+                    fix=(
+                        "give the optimizer a learning rate above 0"
+                        if zero_since == 0
+                        else "let the schedule end at a small rate above 0, or end it with the training: count"
+                        " its steps",
+                    ),
+                )
+            )
+        return findings
+
+    @staticmethod
+    def _groups(case: Case, name: str) -> list[Series]:
+        own = [series for key, series in case.scalars.items() if key == f"lr/{name}" or key.startswith(f"lr/{name}/")]
+        if own:
+            return own
+        return [case.scalars["lr"]] if "lr" in case.scalars and len(case.optimizers()) == 1 else []
+
+    @staticmethod
+    def _zero_since(series: Series) -> int:
+        """The first step of the present run of zeros; -1 when the rate is not zero now."""
+        since = -1
+        for step, value in reversed(series.points):
+            if value != 0:
+                break
+            since = step
+        return since
+
+
+class LrDecaysTooFast(Rule):
+    """A schedule that has used up the learning rate long before the end."""
+
+    fault = "lr_decays_too_fast"
+    category = "lr-schedule"
+    finds = "A schedule that brings the learning rate to a thousandth early in the run, as one stepped too often does."
+    evidence = ("learning rate over the steps", "how often the scheduler steps", "course of the loss after it")
+    explains = frozenset({"lr_too_low"})
+    every = 0
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        part, _, kind = _optimizer(case)
+        lr = case.lr(part.name) if part is not None else None
+        if part is None or lr is None or case.steps < 40 or not lr.most > 0 or not 0 < lr.last < 1e-3 * lr.most:
+            return []
+        gone = next((step for step, value in lr.points if value < 1e-3 * lr.most), None)
+        if gone is None or case.last_step - gone < 0.5 * case.steps:
+            return []
+        trend = case.loss.trend(since=gone)
+        chance = case.chance_loss()
+        if trend is None or not trend.flat(0.02) or trend.end < 0.2 * (chance or case.loss.first):
+            return []
+        source = next(iter(case.order.schedulers.values()), None)
+        return [
+            self.finding(
+                "the schedule has used up the learning rate",
+                confidence=0.8,
+                since_step=gone,
+                where=where(source or part.source, op=f"{kind}.step"),
+                why=f"the learning rate fell from {number(lr.most)} to below a thousandth of it by step {gone} of"
+                f" {case.last_step + 1} and the loss has stood at {number(trend.end)} since: the rate is too low"
+                f" for most of the"
+                " run. A scheduler that is made for epochs but stepped after each batch does this",
+                facts=[("highest rate", lr.most), ("rate now", lr.last), ("step at a thousandth", gone)],
+                fix=("call scheduler.step() once per epoch, or give it the number of steps instead of epochs",),
+            )
+        ]

@@ -1,0 +1,86 @@
+"""Weight decay that eats the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tensight.diagnosis.case import Case
+from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.rules.initialisation import mean_at_start
+from tensight.diagnosis.words import at, number, plural, where
+from tensight.records import Finding, Part
+
+SHRUNK = 0.1
+
+
+class WeightDecayTooLarge(Rule):
+    """Weights that decay towards zero faster than gradients can hold them."""
+
+    fault = "weight_decay_too_large"
+    category = "optimizer-update"
+    finds = "A weight decay that shrinks all weights towards zero while the loss does not fall."
+    evidence = ("weight decay and learning rate", "size of weights over the steps", "course of the loss")
+    explains = frozenset({"vanishing_gradient", "dead_relu", "labels_shuffled_against_inputs", "lr_too_low"})
+    every = 25
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        findings = []
+        for part in case.optimizers():
+            decay, rate = part.settings.get("weight_decay"), part.settings.get("lr")
+            if not isinstance(decay, (int, float)) or not isinstance(rate, (int, float)) or not decay > 0:
+                continue
+            steps = case.order.optimizer(part.name).steps
+            if steps < 20 or decay * rate * steps < 1.0 or decay < 0.05:
+                continue
+            trend = case.loss.trend()
+            if trend is None or trend.fall > 0.1:
+                continue
+            shrunk = self._shrunk(case, part)
+            if shrunk is not None:
+                findings.append(self._say(case, part, float(decay), float(rate), steps, shrunk))
+        return findings
+
+    @staticmethod
+    def _shrunk(case: Case, part: Part) -> tuple[str, float, int] | None:
+        """The layer that shrank the most, when most of them did; and since when it was a half."""
+        latest = case.latest(1)
+        held = {name.partition(":")[2] for name in part.parameters}
+        found, total = [], 0
+        for network in case.trained():
+            for entry in case.layers(network):
+                begin = mean_at_start(case, entry)
+                now = latest[0].weight(entry) if latest else None
+                if entry.name not in held or not begin or now is None or now.abs_mean is None:
+                    continue
+                total += 1
+                if now.abs_mean < SHRUNK * begin:
+                    half = next(
+                        (
+                            k.step
+                            for k in case.deep()
+                            if (s := k.weight(entry)) is not None and (s.abs_mean or 0) < begin / 2
+                        ),
+                        case.last_step,
+                    )
+                    found.append((entry.name, now.abs_mean / begin, half))
+        if not found or len(found) < 0.6 * total:
+            return None
+        return min(found, key=lambda one: one[1])
+
+    def _say(
+        self, case: Case, part: Part, decay: float, rate: float, steps: int, shrunk: tuple[str, float, int]
+    ) -> Finding:
+        name, share, _ = shrunk
+        return self.finding(
+            f"weight decay {number(decay)} shrinks the weights to nothing",
+            confidence=0.85,
+            since_step=0,
+            where=where(part.source, op=f"{part.type}.step", parameter=name),
+            why=f"weight_decay={number(decay)} with learning rate {number(rate)} takes"
+            f" {number(decay * rate * 100)} % off every weight"
+            f" in each update: after {plural(steps, 'update')} {name} has {number(share * 100)} % of its first"
+            f" size, and the loss"
+            " has not fallen",
+            facts=[("weight decay", decay), ("learning rate", rate), (f"size of {name} against the start", share)],
+            fix=(f"lower weight_decay{at(part.source)}: 1e-4 to 1e-2 is usual",),
+        )

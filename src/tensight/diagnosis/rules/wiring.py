@@ -1,0 +1,302 @@
+"""Parts of the network that are not connected, registered or trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tensight.diagnosis.case import Case
+from tensight.diagnosis.ledger import Entry
+from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.words import at, called, number, plural, some, where
+from tensight.records import Finding, Part, Source
+
+STEPS = 4  # observed steps before one says never
+
+
+def common(paths: Sequence[str]) -> str:
+    """The module that holds all of these.
+
+    >>> common(["encoder.0", "encoder.2"]), common(["head"]), common(["a.b", "c"])
+    ('encoder', 'head', '')
+    """
+    pieces = [path.split(".") for path in paths]
+    shared = []
+    for level in zip(*pieces):
+        if len(set(level)) > 1:
+            break
+        shared.append(level[0])
+    return ".".join(shared)
+
+
+def _trained_steps(case: Case, part: Part | None) -> int:
+    return case.order.optimizer(part.name).steps if part is not None else 0
+
+
+class UnregisteredParameters(Rule):
+    """Layers that compute and get gradients, but that no parameters() call can see."""
+
+    fault = "unregistered_parameters"
+    category = "graph-wiring"
+    finds = "Layers kept where the model does not see them (a plain list or dict): used in forward, never updated."
+    evidence = ("parameters found outside named_parameters()", "who holds them", "their gradients")
+    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "vanishing_gradient"})
+    every = 10
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        findings = []
+        for name in case.networks:
+            loose = [
+                entry
+                for entry in case.ledger.of(name)
+                if not entry.parameter.registered
+                and entry.parameter.trainable
+                and not entry.held
+                and entry.first_move < 0
+            ]
+            if loose and (any(entry.alive for entry in loose)) and case.order.updates >= 2:
+                findings.append(self._say(case, name, loose))
+        return findings
+
+    def _say(self, case: Case, network: str, loose: list[Entry]) -> Finding:
+        place = common([entry.parameter.module for entry in loose])
+        held = place.rpartition(".")[2]
+        if held.isdigit():
+            place = place.rpartition(".")[0]
+        size = sum(entry.parameter.size for entry in loose)
+        source = self._source(case, network, loose, place)
+        return self.finding(
+            f"{called(place)} is not registered: its parameters are never trained",
+            confidence=0.96,
+            since_step=0,
+            where=where(source, module=place, parameter=loose[0].name, network=network),
+            why=f"{plural(len(loose), 'parameter')} of {called(place)} ({some([e.name for e in loose])};"
+            f" {number(size)} values) take"
+            " part in forward and get gradients, but are not registered in the model: layers in a plain Python"
+            " list or dict"
+            " are not in model.parameters(), so no optimizer updates them and their gradients pile up",
+            facts=[
+                ("parameters that are not registered", len(loose)),
+                ("values in them", size),
+                ("updates so far", case.order.updates),
+            ],
+            fix=(
+                f"use nn.ModuleList (or nn.ModuleDict, nn.ParameterList) for {called(place)} instead of a plain list",
+            ),
+            confirm=("print(len(list(model.parameters()))): they are missing",),
+        )
+
+    @staticmethod
+    def _source(case: Case, network: str, loose: list[Entry], place: str) -> Source | None:
+        for entry in loose:
+            module = case.module(network, entry.parameter.module)
+            if module is not None and module.source is not None:
+                return module.source
+        for entry in loose:
+            for tensor in (entry.weight, entry.gradient):
+                info = case.tensors.get(tensor)
+                if info is not None and info.source is not None:
+                    return info.source
+        return case.source_of(network, place) if case.module(network, place) else None
+
+
+class StaleOptimizer(Rule):
+    """An optimizer that updates tensors the model no longer has."""
+
+    fault = "optimizer_holds_stale_parameters"
+    category = "optimizer-update"
+    finds = (
+        "An optimizer built before (part of) the model was replaced: it updates the old parameters, not the new ones."
+    )
+    evidence = (
+        "parameters an optimizer holds that are in no model",
+        "parameters with gradients that no optimizer holds",
+    )
+    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "missing_zero_grad"})
+    every = 10
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        if case.order.updates < 3:
+            return []
+        findings = []
+        for network in case.networks:
+            entries = [e for e in case.ledger.of(network) if e.parameter.trainable and e.parameter.registered]
+            homeless = [e for e in entries if not e.held and e.alive and e.first_move < 0]
+            if not homeless:
+                continue
+            own = case.optimizer_of(network)
+            stale = [part for part in case.optimizers() if part.unknown_parameters]
+            if own is not None and own.unknown_parameters:
+                findings.append(self._say(case, network, homeless, own))
+            elif own is None and stale and stale[0].unknown_parameters >= len(homeless) == len(entries):
+                findings.append(self._say(case, network, homeless, stale[0]))
+        return findings
+
+    def _say(self, case: Case, network: str, homeless: list[Entry], part: Part) -> Finding:
+        place = common([entry.parameter.module for entry in homeless])
+        source = case.source_of(network, place)
+        return self.finding(
+            f"{part.type} does not hold the parameters of {called(place)}",
+            confidence=0.94,
+            since_step=0,
+            where=where(source or part.source, module=place, parameter=homeless[0].name, network=network),
+            why=f"the optimizer {part.type}{at(part.source)} holds {plural(part.unknown_parameters, 'tensor')}"
+            f" that are in no model"
+            f" any more (stale), and does not hold {plural(len(homeless), 'parameter')} of {called(place)}"
+            f" ({some([e.name for e in homeless])}) which get gradients but have not moved in"
+            f" {plural(case.order.optimizer(part.name).steps, 'update')}: {called(place)} was replaced after the"
+            f" optimizer was"
+            " built",
+            facts=[
+                ("tensors in the optimizer that are in no model", part.unknown_parameters),
+                ("parameters with gradients that no optimizer holds", len(homeless)),
+                ("updates so far", case.order.updates),
+            ],
+            fix=(
+                "build the optimizer after the model is final, or add the new parameters with"
+                " optimizer.add_param_group",
+            ),
+            confirm=(f"compare {homeless[0].name} before and after a step: it is the same",),
+        )
+
+
+class DetachBreaksGraph(Rule):
+    """The front part of a network that runs but never gets a gradient."""
+
+    fault = "detach_breaks_graph"
+    category = "graph-wiring"
+    finds = (
+        "A part of the network that runs before the trained rest but never gets a gradient: the graph is cut after it."
+    )
+    evidence = ("which parameters get gradients", "order in which modules run", "whether their optimizer steps")
+    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "vanishing_gradient"})
+    every = 10
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        if case.deep_steps < STEPS or case.order.backwards < STEPS:
+            return []
+        findings = []
+        for network in case.trained():
+            part = case.optimizer_of(network)
+            if _trained_steps(case, part) < STEPS:
+                continue
+            cut = self._cut_inside(case, network) or self._cut_off(case, network, part)
+            if cut:
+                findings.append(self._say(case, network, *cut))
+        return findings
+
+    @staticmethod
+    def _running(case: Case, network: str) -> list[tuple[int, Entry]]:
+        ran = case.ran(network)
+        return sorted(
+            (
+                (ran[entry.parameter.module], entry)
+                for entry in case.ledger.of(network)
+                if entry.parameter.module in ran
+                and entry.held
+                and entry.parameter.trainable
+                and not entry.parameter.tied_to
+            ),
+            key=lambda pair: pair[0],
+        )
+
+    def _cut_inside(self, case: Case, network: str) -> tuple[list[Entry], str] | None:
+        """All that ran before some point has no gradient, all after it has."""
+        running = self._running(case, network)
+        without = [(order, entry) for order, entry in running if entry.gradient < 0]
+        having = [(order, entry) for order, entry in running if entry.alive]
+        if not without or not having or max(order for order, _ in without) >= min(order for order, _ in having):
+            return None
+        return [entry for _, entry in without], having[0][1].parameter.module
+
+    def _cut_off(self, case: Case, network: str, part: Part | None) -> tuple[list[Entry], str] | None:
+        """A whole network without gradients, while another of the same optimizer has them."""
+        running = [entry for _, entry in self._running(case, network)]
+        if not running or any(entry.gradient >= 0 for entry in running) or part is None:
+            return None
+        others = {name.partition(":")[0] for name in part.parameters} - {network}
+        fed = [other for other in others if any(entry.alive for entry in case.ledger.of(other))]
+        return (running, fed[0]) if fed else None
+
+    def _say(self, case: Case, network: str, cut: list[Entry], after: str) -> Finding:
+        place = common([entry.parameter.module for entry in cut])
+        source, op = self._event(case)
+        names = some([entry.name for entry in cut])
+        module = place or cut[0].parameter.module
+        return self.finding(
+            f"no gradient reaches {called(module)}",
+            confidence=0.92,
+            since_step=case.beginning[0].step if case.beginning else 0,
+            where=where(
+                source or case.source_of(network, module),
+                module=module,
+                parameter=cut[0].name,
+                op=op,
+                network=network,
+            ),
+            why=f"{plural(len(cut), 'trainable parameter')} of {called(module)} ({names}) never receive a gradient in"
+            f" {plural(case.deep_steps, 'observed step')}, although {called(module)} runs in forward and"
+            f" {called(after)} behind it"
+            " is trained: the graph is cut between them, as detach(), .data, torch.no_grad() or a conversion to"
+            " numpy does",
+            facts=[
+                ("parameters without a gradient", len(cut)),
+                ("values in them", sum(entry.parameter.size for entry in cut)),
+                ("observed steps", case.deep_steps),
+            ],
+            fix=(
+                f"remove the detach() (or .data, no_grad) between {called(module)} and {called(after)}",
+                f"or, if it is meant, freeze it: {module or 'model'}.requires_grad_(False), and leave it out of"
+                f" the optimizer",
+            ),
+            confirm=(f"print({cut[0].name}.grad): it is None after backward",),
+        )
+
+    @staticmethod
+    def _event(case: Case) -> tuple[Source | None, str | None]:
+        for kept in case.beginning:
+            for event in kept.record.events:
+                if event.kind == "detach":
+                    return event.source, "detach"
+        return None, None
+
+
+class FrozenParameters(Rule):
+    """An optimizer that is given parameters which may not change."""
+
+    fault = "frozen_parameters"
+    category = "graph-wiring"
+    finds = "Parameters with requires_grad=False in the optimizer, while nothing (or too little) else learns."
+    evidence = ("requires_grad of what optimizers hold", "course of the loss")
+    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs"})
+    every = 25
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        if case.order.updates < 5:
+            return []
+        findings = []
+        for network in case.trained():
+            held = [entry for entry in case.ledger.of(network) if entry.held]
+            frozen = [entry for entry in held if not entry.parameter.trainable]
+            if not frozen:
+                continue
+            share = sum(e.parameter.size for e in frozen) / max(1, sum(e.parameter.size for e in held))
+            trend = case.loss.trend()
+            stuck = final and case.steps >= 50 and share > 0.5 and trend is not None and trend.flat(0.02)
+            if len(frozen) == len(held) or stuck:
+                findings.append(self._say(case, network, frozen, len(held), share))
+        return findings
+
+    def _say(self, case: Case, network: str, frozen: list[Entry], held: int, share: float) -> Finding:
+        everything = len(frozen) == held
+        place = common([entry.parameter.module for entry in frozen])
+        return self.finding(
+            f"{'all' if everything else len(frozen)} parameters of {called(place)} are frozen",
+            confidence=0.95 if everything else 0.75,
+            since_step=0,
+            where=where(case.source_of(network, place), module=place, parameter=frozen[0].name, network=network),
+            why=f"{len(frozen)} of {held} parameters in the optimizer ({number(share * 100)} % of all values) have"
+            " requires_grad=False: they get no gradient and never change"
+            + ("" if everything else ", and what is left does not bring the loss down"),
+            facts=[("frozen parameters", len(frozen)), ("parameters in the optimizer", held)],
+            fix=("set requires_grad_(True) on what is to be trained before the optimizer is built",),
+        )

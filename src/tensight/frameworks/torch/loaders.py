@@ -1,0 +1,148 @@
+"""Data loaders: the batches they hand out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, RandomSampler
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from tensight.frameworks.identity import IdentityMap
+from tensight.frameworks.patches import Patches
+from tensight.frameworks.source import user_source
+from tensight.frameworks.torch import statistics
+from tensight.frameworks.torch.loss_facts import shape_text
+from tensight.frameworks.torch.nested import tensors
+from tensight.frameworks.torch.statistics import PLAIN
+from tensight.frameworks.torch.watching import Watching
+from tensight.records import Part, Source
+from tensight.records.event import Value
+
+_MOST_TENSORS = 8
+_MOST_PRINTS = 4096
+
+
+class Feeding:
+    """One loader, and where in it we are."""
+
+    def __init__(self, name: str, source: Source | None) -> None:
+        self.name = name
+        self.source = source
+        self.index = 0
+        self.prints: dict[int, int] = {}  # fingerprint of a batch → the step that was fed it in this epoch
+
+
+class Loaders:
+    """Watches `torch.utils.data.DataLoader`."""
+
+    def __init__(self, watching: Watching, patches: Patches) -> None:
+        self.watching = watching
+        self.known: IdentityMap[DataLoader, Feeding] = IdentityMap()
+        self._of_iterator: IdentityMap[Any, Feeding] = IdentityMap()
+        self._names: set[str] = set()
+        patches.wrap(DataLoader, "__init__", self._around_init)
+        patches.wrap(DataLoader, "__iter__", self._around_iter)
+        patches.wrap(_BaseDataLoaderIter, "__next__", self._around_next)
+
+    def _around_init(self, original: Any) -> Any:
+        watching = self.watching
+        found = watching.probe("loader", self._found)
+
+        def __init__(loader, *args, **kwargs):
+            original(loader, *args, **kwargs)
+            if watching.active:
+                found(loader)
+
+        return __init__
+
+    def _found(self, loader: DataLoader) -> Feeding:
+        known = self.known.get(loader)
+        if known is None:
+            kind = type(loader).__name__
+            name, number = kind, 2
+            while name in self._names:
+                name, number = f"{kind}-{number}", number + 1
+            self._names.add(name)
+            known = self.known[loader] = Feeding(name, user_source())
+            settings: dict[str, Value] = {
+                "batch_size": loader.batch_size,
+                "shuffle": isinstance(getattr(loader, "sampler", None), RandomSampler),
+                "sampler": type(getattr(loader, "sampler", None)).__name__,
+                "workers": loader.num_workers,
+                "drop_last": bool(loader.drop_last),
+            }
+            try:
+                settings["batches"] = len(loader)
+            except TypeError:  # a stream has no length
+                settings["batches"] = None
+            self.watching.sink.part(Part("loader", name, kind, settings, known.source))
+        return known
+
+    def _around_iter(self, original: Any) -> Any:
+        watching = self.watching
+        began = watching.probe("loader", self._began)
+
+        def __iter__(loader):
+            iterator = original(loader)
+            if watching.active:
+                began(loader, iterator)
+            return iterator
+
+        return __iter__
+
+    def _began(self, loader: DataLoader, iterator: Any) -> None:
+        feeding = self._found(loader)
+        feeding.index = 0
+        feeding.prints = {}
+        self._of_iterator[iterator] = feeding
+
+    def _around_next(self, original: Any) -> Any:
+        watching = self.watching
+        handed_out = watching.probe("batch", self._handed_out)
+
+        def __next__(iterator):
+            batch = original(iterator)
+            if watching.active:
+                handed_out(iterator, batch)
+            return batch
+
+        return __next__
+
+    def _handed_out(self, iterator: Any, batch: Any) -> None:
+        feeding = self._of_iterator.get(iterator)
+        if feeding is None:
+            return
+        watching = self.watching
+        values: dict[str, Value] = {"index": feeding.index}
+        feeding.index += 1
+        found = [tensor for _, tensor in tensors(batch, "batch") if type(tensor) in PLAIN][:_MOST_TENSORS]
+        if found and found[0].dim():
+            values["size"] = found[0].shape[0]
+        if watching.gradients and found:
+            self._facts(feeding, found, values)
+        watching.sink.event("batch", feeding.name, values, feeding.source)
+
+    def _facts(self, feeding: Feeding, found: list[torch.Tensor], values: dict[str, Value]) -> None:
+        prints = []
+        for index, tensor in enumerate(found):
+            stats = statistics.one(tensor)
+            values[f"shape.{index}"] = shape_text(tensor)
+            values[f"min.{index}"], values[f"max.{index}"] = stats.min, stats.max
+            values[f"mean.{index}"], values[f"std.{index}"] = stats.mean, stats.std
+            values[f"nan.{index}"] = stats.nan
+            prints.append((values[f"shape.{index}"], stats.mean, stats.l2, _sample(tensor)))
+        mark = hash(tuple(prints))
+        step = self.watching.sink.step
+        if mark in feeding.prints:
+            values["repeat_of"] = feeding.prints[mark]
+        elif len(feeding.prints) < _MOST_PRINTS:
+            feeding.prints[mark] = step
+
+
+def _sample(tensor: torch.Tensor) -> tuple:
+    """A few elements from all over a tensor."""
+    if not tensor.numel() or tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+        return ()
+    flat = tensor.detach().reshape(-1) if tensor.is_contiguous() else tensor.detach().flatten()
+    return tuple(flat[:: max(1, flat.numel() // 16)][:16].tolist())

@@ -1,0 +1,86 @@
+"""What is known of the prediction and target of a loss: the evidence for faults in its definition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from tensight.frameworks.torch import statistics
+from tensight.frameworks.torch.activations import Made
+from tensight.frameworks.torch.graph import made_by
+from tensight.records.event import Value
+
+CLASS_LOSSES = frozenset({"cross_entropy", "nll_loss", "multi_margin_loss"})
+_MOST_ROWS = 256
+_MOST_LABELS = 65_536
+
+
+def shape_text(tensor: torch.Tensor) -> str:
+    """
+    >>> shape_text(torch.ones(64, 1)), shape_text(torch.tensor(1.0))
+    ('64x1', '')
+    """
+    return "x".join(str(length) for length in tensor.shape)
+
+
+def facts(
+    function: str, prediction: torch.Tensor, target: torch.Tensor | None, lately: Sequence[Made]
+) -> dict[str, Value]:
+    """Values of a 'loss' event that follow from its two tensors. Nothing of them is kept."""
+    found: dict[str, Value] = {"prediction_shape": shape_text(prediction)}
+    with torch.no_grad():
+        found |= _prediction(function, prediction.detach())
+        found |= _maker(prediction, lately)
+        if target is not None:
+            found["target_shape"] = shape_text(target)
+            found |= _target(target.detach())
+    return found
+
+
+def _prediction(function: str, prediction: torch.Tensor) -> dict[str, Value]:
+    stats = statistics.one(prediction)
+    found: dict[str, Value] = {"prediction_min": stats.min, "prediction_max": stats.max}
+    if prediction.dim() >= 2 and prediction.shape[1] > 1 and prediction.dtype.is_floating_point:
+        sums = prediction[:_MOST_ROWS].double().sum(1).flatten()
+        if sums.numel():
+            low, high = torch.aminmax(sums)
+            found["prediction_row_sum_min"], found["prediction_row_sum_max"] = low.item(), high.item()
+    if function in CLASS_LOSSES and prediction.dim():
+        found["classes"] = prediction.shape[1 if prediction.dim() > 1 else 0]
+    return found
+
+
+def _maker(prediction: torch.Tensor, lately: Sequence[Made]) -> dict[str, Value]:
+    """The operator that made the prediction: seen when it was called, or read from the graph."""
+    for made in reversed(lately):
+        if made.ref() is prediction:
+            found: dict[str, Value] = {"prediction_from": made.function, "prediction_module": made.module}
+            if made.dim is not None:
+                found["prediction_dim"] = made.dim
+            if made.source is not None:
+                found["prediction_source"] = f"{made.source.file}:{made.source.line}"
+            return found
+    operator, dim = made_by(prediction)
+    found = {"prediction_from": operator}
+    if dim is not None:
+        found["prediction_dim"] = dim
+    return found
+
+
+def _target(target: torch.Tensor) -> dict[str, Value]:
+    stats = statistics.one(target)
+    found: dict[str, Value] = {"target_min": stats.min, "target_max": stats.max}
+    if stats.std is not None:
+        found["target_variance"] = stats.std**2
+    if not target.dtype.is_floating_point and not target.is_complex():
+        labels = target.reshape(-1)[:_MOST_LABELS]
+        if labels.dtype is torch.bool:
+            labels = labels.to(torch.uint8)
+        _, counts = torch.unique(labels, return_counts=True)
+        total = labels.numel()
+        shares = [count / total for count in counts.tolist()]
+        found["target_distinct"] = len(shares)
+        found["target_entropy"] = -sum(share * math.log(share) for share in shares) + 0.0
+    return found

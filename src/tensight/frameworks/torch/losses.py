@@ -1,0 +1,214 @@
+"""Losses: functions of `torch.nn.functional` (which loss modules call), the user's own, and plain expressions."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+from tensight.frameworks.patches import Patches
+from tensight.frameworks.source import user_source
+from tensight.frameworks.torch.activations import Activations
+from tensight.frameworks.torch.graph import expression
+from tensight.frameworks.torch.loss_facts import facts, shape_text
+from tensight.frameworks.torch.statistics import PLAIN
+from tensight.frameworks.torch.watching import Watched, Watching
+from tensight.records import Part, Source
+from tensight.records.event import Value
+
+_is_compiling = torch.compiler.is_compiling
+FUNCTIONS = (
+    *("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss", "l1_loss"),
+    *("smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss", "gaussian_nll_loss", "hinge_embedding_loss"),
+    *("soft_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "multi_margin_loss", "ctc_loss"),
+)
+FIRST = 10  # steps whose losses are always looked at
+EVERY = 10  # steps between two looks later on
+_MOST_DIFFERENCES = 16
+
+
+class Difference(NamedTuple):
+    """`a - b` as it was computed: found again in the graph by its number."""
+
+    sequence: int
+    prediction_shape: str
+    target_shape: str
+    result_shape: str
+    source: Source | None
+
+
+class Losses:
+    """Watches loss functions, and differences that a loss written as an expression may be made of."""
+
+    def __init__(self, watching: Watching, activations: Activations, patches: Patches) -> None:
+        self.watching = watching
+        self.activations = activations
+        self._inputs: list[weakref.ref] = []  # what the network was fed last
+        self._called = False  # a loss function was called since the last backward pass
+        self._told: dict[object, int] = {}  # place → step of its last facts
+        self._parts: set[str] = set()
+        self._table: dict[object, Watched] = {}
+        self._differences: list[Difference] = []
+        for name in FUNCTIONS:
+            patches.wrap(F, name, lambda original, name=name: self._around(original, name))
+        for owner, name in ((torch.Tensor, "__sub__"), (torch.Tensor, "sub"), (torch, "sub")):
+            patches.wrap(owner, name, self._around_difference)
+
+    def _around(self, original: Any, function: str) -> Any:
+        watching = self.watching
+        returned = watching.probe("loss function", self._returned)
+
+        def loss(*args, **kwargs):
+            result = original(*args, **kwargs)
+            if not _is_compiling() and watching.active and not (watching.outermost and not watching.observing):
+                returned(function, args, kwargs, result)
+            return result
+
+        return loss
+
+    def _returned(self, function: str, args: tuple, kwargs: dict, result: Any) -> None:
+        watching = self.watching
+        if not isinstance(result, torch.Tensor) or not result.requires_grad or watching.foreign():
+            return
+        self._called = True
+        source = user_source()
+        place = (function, None if source is None else (source.file, source.line))
+        if not self._is_time(place):
+            return
+        prediction = args[0] if args else kwargs.get("input")
+        target = args[1] if len(args) > 1 else kwargs.get("target")
+        if type(prediction) not in PLAIN:
+            return
+        self._part(function, kwargs, source)
+        values: dict[str, Value] = {
+            "function": function,
+            "reduction": _reduction(kwargs, args),
+            "result_shape": shape_text(result),
+        }
+        target = target if type(target) in PLAIN else None
+        values |= facts(function, prediction, target, self.activations.lately)
+        if target is not None:
+            values["target_equals_input"] = self._is_input(target)
+        if result.numel() == 1 and result.device.type == "cpu":
+            values["value"] = float(result.detach().item())
+        watching.sink.event("loss", function, values, source)
+        if watching.deep:
+            self._look(function, prediction, target)
+
+    def _look(self, function: str, prediction: torch.Tensor, target: torch.Tensor | None) -> None:
+        watching = self.watching
+        for kind, tensor in (("prediction", prediction), ("target", target)):
+            if tensor is not None:
+                watched = watching.watched(
+                    self._table,
+                    (function, kind),
+                    tensor,
+                    kind,
+                    "",
+                    f"{function}.{kind}",
+                    watching.network,
+                    type=function,
+                )  # type: ignore[arg-type]
+                watching.look(watched, tensor, "forward")
+
+    def _is_time(self, place: object) -> bool:
+        """Always in the first steps; later only when the step is watched whole, and not every time."""
+        step = self.watching.sink.step
+        if step < FIRST:
+            return self._seen_in(place, step) < 4
+        last = self._told.get(place, -EVERY)
+        if not self.watching.deep or (last != step and step - last < EVERY):
+            return False
+        return self._seen_in(place, step) < 4
+
+    def _seen_in(self, place: object, step: int) -> int:
+        """How often a place has told in this step before: micro-steps repeat themselves."""
+        if self._told.get(place) != step:
+            self._told[place] = step
+            self._told[place, "count"] = 0
+        self._told[place, "count"] += 1
+        return self._told[place, "count"] - 1
+
+    def _is_input(self, target: torch.Tensor) -> bool:
+        for ref in self._inputs:
+            fed = ref()
+            if fed is target:
+                return True
+            alike = fed is not None and fed.shape == target.shape and fed.dtype == target.dtype
+            if alike and (fed.data_ptr() == target.data_ptr() or torch.equal(fed, target)):
+                return True
+        return False
+
+    def _part(self, function: str, kwargs: dict, source: Source | None) -> None:
+        if function not in self._parts:
+            self._parts.add(function)
+            settings: dict[str, Value] = {
+                name: value for name, value in kwargs.items() if isinstance(value, (bool, int, float, str))
+            }
+            self.watching.sink.part(Part("loss", function, function, settings, source))
+
+    def fed(self, tensors: list[torch.Tensor]) -> None:
+        """The network was called with these."""
+        self._inputs = [weakref.ref(tensor) for tensor in tensors[:4]]
+
+    # expressions
+
+    def _around_difference(self, original: Any) -> Any:
+        watching = self.watching
+        note = watching.probe("difference", self._note)
+
+        def sub(left, right, *args, **kwargs):
+            result = original(left, right, *args, **kwargs)
+            if watching.gradients and not watching.outermost and type(right) in PLAIN and type(left) in PLAIN:
+                note(left, right, result)
+            return result
+
+        return sub
+
+    def _note(self, left: torch.Tensor, right: torch.Tensor, result: torch.Tensor) -> None:
+        if result.grad_fn is None or not left.dim() or not right.dim() or self.watching.foreign():
+            return
+        made, other = (left, right) if left.requires_grad else (right, left)
+        self._differences.append(
+            Difference(
+                result.grad_fn._sequence_nr(), shape_text(made), shape_text(other), shape_text(result), user_source()
+            )
+        )
+        if len(self._differences) > _MOST_DIFFERENCES:
+            del self._differences[0]
+
+    def root(self, root: torch.Tensor, scale: float) -> None:
+        """A backward pass begins: a loss that no loss function made is an expression."""
+        called, self._called = self._called, False
+        differences, self._differences = self._differences, []
+        if called or root.grad_fn is None:
+            return
+        source = user_source()
+        if not self._is_time(("expression", None if source is None else (source.file, source.line))):
+            return
+        operators, numbers = expression(root)
+        values: dict[str, Value] = {
+            "function": "expression",
+            "operators": ", ".join(operators),
+            "result_shape": shape_text(root),
+        }
+        reduction = next((name for name in operators if name in ("mean", "sum")), None)
+        if reduction is not None:
+            values["reduction"] = reduction
+        if root.numel() == 1 and root.device.type == "cpu":
+            values["value"] = float(root.detach().item()) / scale
+        for one in differences:
+            if one.sequence in numbers:
+                values |= {"prediction_shape": one.prediction_shape, "target_shape": one.target_shape}
+                values["difference_shape"] = one.result_shape
+                source = one.source or source
+                break
+        self._part("expression", {}, source)
+        self.watching.sink.event("loss", "expression", values, source)
+
+
+def _reduction(kwargs: dict, args: tuple) -> str:
+    reduction = kwargs.get("reduction", "mean")
+    return reduction if isinstance(reduction, str) else "mean"

@@ -1,0 +1,138 @@
+"""Learning-rate schedulers and gradient clipping."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.optim import lr_scheduler
+
+from tensight.frameworks.identity import IdentityMap
+from tensight.frameworks.patches import Patches
+from tensight.frameworks.source import user_source
+from tensight.frameworks.torch.optimizers import Optimizers
+from tensight.frameworks.torch.watching import Watching
+from tensight.records import Part
+from tensight.records.event import Value
+
+_SETTINGS = (
+    *("step_size", "gamma", "T_max", "eta_min", "T_0", "T_mult", "total_steps", "total_iters", "factor", "patience"),
+    *("start_factor", "end_factor", "power", "milestones", "mode", "threshold", "cooldown"),
+)
+
+
+class Schedulers:
+    """Watches learning-rate schedulers."""
+
+    def __init__(self, watching: Watching, optimizers: Optimizers, patches: Patches) -> None:
+        self.watching = watching
+        self.optimizers = optimizers
+        self.known: IdentityMap[object, str] = IdentityMap()
+        self._names: set[str] = set()
+        self._inside = 0
+        base = lr_scheduler.LRScheduler
+        patches.wrap(base, "__init__", self._around_init)
+        kinds = {kind for kind in vars(lr_scheduler).values() if isinstance(kind, type) and issubclass(kind, base)}
+        for kind in sorted(kinds, key=lambda kind: kind.__name__):
+            if "step" in vars(kind):
+                patches.wrap(kind, "step", self._around_step)
+
+    def _around_init(self, original: Any) -> Any:
+        watching = self.watching
+        found = watching.probe("scheduler", self._found)
+
+        def __init__(scheduler, *args, **kwargs):
+            self._inside += 1  # the constructor takes a first step of its own
+            try:
+                original(scheduler, *args, **kwargs)
+            finally:
+                self._inside -= 1
+            if watching.active and not self._inside:
+                found(scheduler)
+
+        return __init__
+
+    def _around_step(self, original: Any) -> Any:
+        watching = self.watching
+        stepped = watching.probe("scheduler step", self._stepped)
+
+        def step(scheduler, *args, **kwargs):
+            self._inside += 1
+            try:
+                result = original(scheduler, *args, **kwargs)
+            finally:
+                self._inside -= 1
+            if watching.active and not self._inside:
+                stepped(scheduler)
+            return result
+
+        return step
+
+    def _found(self, scheduler: Any) -> str:
+        name = self.known.get(scheduler)
+        if name is None:
+            kind = type(scheduler).__name__
+            name, number = kind, 2
+            while name in self._names:
+                name, number = f"{kind}-{number}", number + 1
+            self._names.add(name)
+            self.known[scheduler] = name
+            settings: dict[str, Value] = {"optimizer": self.optimizers.name_of(getattr(scheduler, "optimizer", None))}
+            for setting in _SETTINGS:
+                value = getattr(scheduler, setting, None)
+                if isinstance(value, (bool, int, float, str)):
+                    settings[setting] = value
+            self.watching.sink.part(Part("scheduler", name, kind, settings, user_source()))
+        return name
+
+    def _stepped(self, scheduler: Any) -> None:
+        name = self._found(scheduler)
+        optimizer = getattr(scheduler, "optimizer", None)
+        groups = getattr(optimizer, "param_groups", None) or [{}]
+        rate = groups[0].get("lr")
+        values: dict[str, Value] = {} if rate is None else {"lr": float(rate)}
+        self.watching.sink.event("scheduler_step", name, values, user_source())
+
+
+class Clipping:
+    """Watches `clip_grad_norm_` and `clip_grad_value_`."""
+
+    def __init__(self, watching: Watching, optimizers: Optimizers, patches: Patches) -> None:
+        self.watching = watching
+        self.optimizers = optimizers
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            patches.wrap(torch.nn.utils.clip_grad, name, lambda original, name=name: self._around(original, name))
+            patches.set(torch.nn.utils, name, getattr(torch.nn.utils.clip_grad, name))
+
+    def _around(self, original: Any, name: str) -> Any:
+        watching = self.watching
+        clipped = watching.probe("clip", self._clipped)
+
+        def clip(parameters, limit, *args, **kwargs):
+            if not watching.active:
+                return original(parameters, limit, *args, **kwargs)
+            if not isinstance(parameters, torch.Tensor):
+                parameters = list(parameters)  # a generator can be read once
+            result = original(parameters, limit, *args, **kwargs)
+            clipped(name, parameters, limit, result)
+            return result
+
+        def clip_grad_norm_(parameters, max_norm, *args, **kwargs):
+            return clip(parameters, max_norm, *args, **kwargs)
+
+        def clip_grad_value_(parameters, clip_value, *args, **kwargs):
+            return clip(parameters, clip_value, *args, **kwargs)
+
+        return clip_grad_norm_ if name == "clip_grad_norm_" else clip_grad_value_
+
+    def _clipped(self, name: str, parameters: Any, limit: Any, result: Any) -> None:
+        first = parameters if isinstance(parameters, torch.Tensor) else next(iter(parameters), None)
+        part = "" if first is None else self.optimizers.networks.optimizer_of.get(first) or ""
+        values: dict[str, Value]
+        if name == "clip_grad_norm_":
+            values = {"max_norm": float(limit)}
+            if isinstance(result, torch.Tensor) and result.device.type == "cpu":
+                values["norm"] = float(result)
+        else:
+            values = {"max_value": float(limit)}
+        self.watching.sink.event("clip", part, values, user_source())
