@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,20 +107,15 @@ def test_an_error_in_the_whole_diagnosis(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     script = tmp_path / "train.py"
     script.write_text(
         "import resource, signal\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (14_000, 14_000))\n"
         "from tests.harm.networks import Setting, run\n"
-        "print(hash(repr(sorted(run('mlp', Setting()).items()))) is not None, run('mlp', Setting())['losses'])\n"
+        "print(run('mlp', Setting())['losses'])\n"
     )
     root = str(Path(__file__).parents[2])
-    import os
-
     env = dict(os.environ, PYTHONPATH=root)
     plain = subprocess.run(
         [sys.executable, "train.py"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tensight.errors import DamagedError, FormatError
 from tensight.records import StepRecord, TensorInfo
-from tensight.store import FORMAT_VERSION, Reader, Writer
-from tensight.store.frame import PREAMBLE, FrameKind, scan
+from tensight.store import FORMAT_VERSION, Reader, Writer, codec
+from tensight.store.frame import PREAMBLE, FrameKind, pack, scan
 from tensight.testing.store_suite import run_info, same, sample_step
 
 
@@ -167,11 +167,23 @@ def test_a_folder_without_a_recording_is_no_run(tmp_path: Path) -> None:
 
 
 def test_a_frame_of_an_unknown_kind_is_passed_over(tmp_path: Path) -> None:
-    from tensight.store.frame import pack
-
     path, _ = recorded(tmp_path / "run")
     with path.open("ab") as file:
         file.write(pack(999, b"from the future", 50))
     reader = Reader(tmp_path / "run")
     assert len(reader.steps) == 4
     assert not reader.damage
+
+
+def test_a_step_that_cannot_be_understood_is_named_as_damage(tmp_path: Path) -> None:
+    path, _ = recorded(tmp_path / "run")
+    head, _ = codec.decode_head(codec.encode_step(small(9)))
+    with path.open("ab") as file:  # a good frame whose rows have another form
+        file.write(pack(FrameKind.STEP, codec.encode((head, codec.encode([[1, 2, 3]]), False)), 50))
+        file.write(pack(FrameKind.STEP, b"\xff\xff", 51))
+    reader = Reader(tmp_path / "run")
+    assert list(reader.steps.numbers) == [0, 1, 2, 3, 9]
+    with pytest.raises(DamagedError, match="step 9 cannot be understood"):
+        reader.steps.at(9)
+    assert "its record cannot be understood" in str(reader.damage[0])
+    assert same(reader.steps.at(3), small(3))

@@ -15,7 +15,7 @@ VERSIONS = sorted(path.name for path in golden.HERE.glob("v*"))
 
 
 def test_every_format_version_has_a_golden_run() -> None:
-    assert VERSIONS == [f"v{version}" for version in range(1, FORMAT_VERSION + 1)]
+    assert [f"v{version}" for version in range(1, FORMAT_VERSION + 1)] == VERSIONS
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -78,7 +78,7 @@ def test_a_run_stays_within_its_bytes_and_keeps_its_beginning(tmp_path: Path) ->
 def test_no_stray_file_is_left(tmp_path: Path) -> None:
     written(tmp_path / "run")
     names = [path.name for path in (tmp_path / "run" / "rank-0").iterdir()]
-    assert all(name.endswith(".log") or name.endswith(".log.new") for name in names)
+    assert all(name.endswith((".log", ".log.new")) for name in names)
     assert sum(name.endswith(".new") for name in names) <= 1  # the one that is being thinned
 
 

@@ -16,6 +16,8 @@ import pytest
 from tensight.errors import RunError
 from tensight.records import RunEnd, TensorInfo
 from tensight.store import Reader, Writer, codec
+from tensight.store.appender import Appender
+from tensight.store.frame import PREAMBLE, scan
 from tensight.testing.store_suite import run_info, same, sample_finding, sample_hit, sample_step
 
 FULL = """
@@ -115,6 +117,9 @@ def test_a_limit_on_the_size_of_files_costs_nothing(tmp_path: Path) -> None:
     assert list(reader.steps.numbers) == list(range(300))
     assert same(reader.steps.at(299), sample_step(299))
     assert not reader.damage
+    for path in sorted((tmp_path / "run" / "rank-0").glob("*.log")):  # what was cut short is taken back
+        *_, last = scan(path.read_bytes()[PREAMBLE.size :], PREAMBLE.size)
+        assert last.offset + last.size == path.stat().st_size
 
 
 def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
@@ -249,3 +254,26 @@ def test_low_precision_arrays_are_kept_exactly(tmp_path: Path) -> None:
         assert found is not None
         assert found.dtype == array.dtype.name
         assert found.array.astype(array.dtype).tobytes() == array.tobytes()
+
+
+def test_a_disk_that_is_full_when_a_segment_ends_is_not_tried_at_every_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    troubles: list[str] = []
+    writer = Writer(
+        tmp_path / "run", run_info(), segment_bytes=8192, on_trouble=lambda where, error: troubles.append(where)
+    )
+
+    def full(self: Appender) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Appender, "_open", full)
+    for step in range(500):
+        writer.step(sample_step(step))
+    assert 0 < len(troubles) < 40
+    monkeypatch.undo()
+    for step in range(500, 600):
+        writer.step(sample_step(step))
+    numbers = Reader(tmp_path / "run").steps.numbers
+    assert numbers[0] == 0
+    assert numbers[-1] == 599

@@ -68,6 +68,14 @@ export function when(seconds: number): string {
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}`;
 }
 
+const SIGNS: Record<string, string> = { gt: ">", ge: "≥", lt: "<", le: "≤" };
+
+/** A setting's name in words, and the sign its ending stands for: 'abs_mean_gt' is ['abs mean', '>']. */
+export function setting(name: string): [word: string, sign: string] {
+  const ending = /^(.+)_(gt|ge|lt|le)$/.exec(name);
+  return ending ? [ending[1]!.replaceAll("_", " "), SIGNS[ending[2]!]!] : [shown(name.replaceAll("_", " ")), ""];
+}
+
 export const shape = (lengths: readonly number[] | undefined): string =>
   !lengths || lengths.length === 0 ? "scalar" : lengths.join("×");
 

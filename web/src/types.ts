@@ -22,12 +22,14 @@ export interface ConditionForm {
   code: string;
   name: string;
   title: string;
+  on: string;
   applies_to: string[];
   settings: SettingForm[];
   finds: string;
   matters: string;
   causes: string[];
   advice: string[];
+  one_of: string[];
 }
 
 /** Run until something pauses it again. */
@@ -316,6 +318,7 @@ export interface SettingForm {
   name: string;
   help: string;
   range: string;
+  allowed: string;
   default: Num | null;
 }
 

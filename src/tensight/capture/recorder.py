@@ -214,7 +214,7 @@ class Recorder:
         """A bad step was run again: what it showed is stored and may change what we conclude."""
         self.writer.replay(replay)
         new = self._guard("diagnosis", lambda: self.engine.replay(replay)) or []
-        self._conclude(new)
+        self._guard("diagnosis", lambda: self._conclude(new))
         return new
 
     def stop(self, reason: str) -> None:
@@ -231,7 +231,7 @@ class Recorder:
                 self._end_steps([0])
             self._each(lambda companion: companion.ending())
             self._say_coverage()
-            self._conclude(self._guard("diagnosis", lambda: self.engine.end(crashed=crashed)) or [])
+            self._guard("diagnosis", lambda: self._conclude(self.engine.end(crashed=crashed)))
         self._ended = True
         end = RunEnd(
             ended=ended,
@@ -239,10 +239,11 @@ class Recorder:
             script_exit=script_exit,
             steps=self.step,
             watch_cost=self.budget.ratio,
+            watch_seconds=round(self.budget.spent, 3),
             lost=tuple(f"{where}: {count} times" for where, count in self.lost.items()) + tuple(self.writer.lost),
             budget_note=self.budget.describe(),
         )
-        self.writer.end(end)
+        self._guard("writer", lambda: self.writer.end(end))
         self._each(lambda companion: companion.ended(end))
         return end
 
@@ -307,11 +308,9 @@ class Recorder:
             observations=tuple(seen),
             hits=tuple(hits),
         )
-        self.writer.step(record)
-        if self._kept:
-            self.writer.tensors(self.step, self._kept)
+        self._guard("writer", lambda: self._write(record))
         new = self._guard("diagnosis", lambda: self.engine.step(record)) or []
-        self._conclude(new)
+        self._guard("diagnosis", lambda: self._conclude(new))
         if self.step == 0:
             self._voice_call(lambda: self._voice.first_step(record, self.tensors, list(self.found.networks.values())))
         elif self.step == COVERED_AT:
@@ -330,6 +329,11 @@ class Recorder:
         self._clear(self._now())
         self._observations, self._events, self._losses, self._marks = rest
         self._begin_step()
+
+    def _write(self, record: StepRecord) -> None:
+        self.writer.step(record)
+        if self._kept:
+            self.writer.tensors(self.step, self._kept)
 
     def _begin_step(self) -> None:
         before = (self.depth, self.level, self.keep_tensors)

@@ -41,6 +41,7 @@ class RunEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     watch_cost: float | None = None  # whole time over time without watching
     lost: tuple[str, ...] = ()  # what Tensight could not record, and why
     budget_note: str = ""
+    watch_seconds: float = 0.0  # what watching took in all, as estimated
 
 
 class Gap(msgspec.Struct, frozen=True, omit_defaults=True):

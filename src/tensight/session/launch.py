@@ -77,7 +77,9 @@ def _tell(session: Session, terminal: Terminal, target: Path | None, findings: t
         terminal.line(f"the report could not be written: {error}")
     end = session.end
     steps = end.steps if end else 0
-    cost = f", watching cost {100 * (end.watch_cost - 1):.1f} %" if end and end.watch_cost else ""
+    cost = f", watching took {end.watch_seconds:.1f} s" if end and end.watch_cost else ""
+    if end and end.watch_cost and end.watch_seconds > 1:
+        cost += f" ({100 * (end.watch_cost - 1):.1f} %)"
     verdict = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}" if findings else "nothing was found wrong"
     terminal.line(f"{steps} steps{cost}; {verdict}")
     terminal.line(f"recorded in {session.folder}; see it again: tensight view {session.folder}")

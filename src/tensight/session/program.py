@@ -61,14 +61,14 @@ class Program:
         return Outcome(0)
 
     def _run_script(self) -> None:
-        path = Path(self.target)
+        path = os.path.abspath(self.target)
         sys.argv = [self.target, *self.arguments]
-        sys.path[0] = str(path.resolve().parent)
+        sys.path[0] = str(Path(path).resolve().parent)
         main = types.ModuleType("__main__")
-        main.__dict__.update(__file__=self.target, __builtins__=builtins, __cached__=None)
+        main.__dict__.update(__file__=path, __builtins__=builtins, __cached__=None)
         sys.modules["__main__"] = main
-        with io.open_code(os.fspath(path.resolve())) as file:
-            code = compile(file.read(), self.target, "exec")
+        with io.open_code(path) as file:
+            code = compile(file.read(), path, "exec")
         exec(code, main.__dict__)
 
     def _run_module(self) -> None:

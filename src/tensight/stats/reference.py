@@ -148,6 +148,7 @@ def _moments(values: Array, counts: _Counts) -> dict[str, float]:
     if n == 0 or counts.min is None or counts.max is None:
         return {}
     exponent = _scale(max(abs(counts.min), abs(counts.max)))
+    constant = counts.min == counts.max  # then nothing needs rounding
     sums, absolutes, squares = [], [], []
     for x in _finite(values, exponent):
         sums.append(float(x.sum()))
@@ -156,9 +157,9 @@ def _moments(values: Array, counts: _Counts) -> dict[str, float]:
     mean = math.fsum(sums) / n
     deviation = math.fsum(float(np.square(x - mean).sum()) for x in _finite(values, exponent)) / n
     return {
-        "mean": _unscaled(mean, exponent),
-        "abs_mean": _unscaled(math.fsum(absolutes) / n, exponent),
-        "std": _unscaled(math.sqrt(deviation), exponent),
+        "mean": float(counts.min) if constant else _unscaled(mean, exponent),
+        "abs_mean": abs(float(counts.min)) if constant else _unscaled(math.fsum(absolutes) / n, exponent),
+        "std": 0.0 if constant else _unscaled(math.sqrt(deviation), exponent),
         "l2": _unscaled(math.sqrt(math.fsum(squares)), exponent),
     }
 

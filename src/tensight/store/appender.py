@@ -46,8 +46,8 @@ class Appender:
         self._reason = ""
         self.number = -1
         self.index: list[IndexEntry] = []
-        self.size = 0
-        self.header_size = 0
+        self._size = 0
+        self._header_size = 0
         self._open()
 
     @property
@@ -75,6 +75,10 @@ class Appender:
         self._failures = 0
         return written
 
+    def full(self, limit: int) -> bool:
+        """Whether this segment is to be closed; one with a large header may grow to four times that."""
+        return self._fd is not None and self._size >= max(limit, 4 * self._header_size)
+
     def rotate(self) -> None:
         """Close this segment and begin the next."""
         self._finish()
@@ -95,7 +99,7 @@ class Appender:
         except OSError:
             os.ftruncate(fd, status.st_size)
             raise
-        self.size = status.st_size + len(frame)
+        self._size = status.st_size + len(frame)
         return Written(self._sequence, status.st_size, len(frame))
 
     def _finish(self) -> None:
@@ -127,7 +131,7 @@ class Appender:
         self._fd = fd
         self.number = number
         self.index = []
-        self.size = self.header_size = len(start)
+        self._size = self._header_size = len(start)
         return fd
 
     def _abandon(self) -> None:

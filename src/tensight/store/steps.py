@@ -6,6 +6,8 @@ import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar, overload
 
+import msgspec
+
 from tensight.errors import NameNotFound
 from tensight.records import StepRecord
 from tensight.store import codec
@@ -136,4 +138,7 @@ class Steps(Sequence[StepRecord]):
             payload = segment.payload(entry)
             if payload is None:
                 raise NameNotFound(f"step {step} of {self._reader.folder} was dropped while it was read")
-        return decode(payload)
+        try:
+            return decode(payload)
+        except (msgspec.MsgspecError, TypeError, ValueError, IndexError) as error:
+            raise segment.damaged_at(entry.offset, f"step {step} cannot be understood, {error}") from error

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tensight.errors import RunError
@@ -161,7 +162,7 @@ class Writer:
     def end(self, end: RunEnd) -> None:
         """The run is over. What was lost is added to what the record says of it."""
         lost = tuple(dict.fromkeys((*end.lost, *self.lost)))
-        record = RunEnd(end.ended, end.time, end.script_exit, end.steps, end.watch_cost, lost, end.budget_note)
+        record = msgspec.structs.replace(end, lost=lost)
         self._put("end of the run", FrameKind.END, record, self._state.put_end, urgent=True)
 
     def close(self) -> None:
@@ -194,7 +195,7 @@ class Writer:
     def _keep_house(self) -> None:
         """Begin the next segment when this one is full, and thin older ones a little."""
         try:
-            if self._log.size >= max(self._segment_bytes, 4 * self._log.header_size):
+            if self._log.full(self._segment_bytes):
                 self._log.rotate()
                 self._retention.segment_closed(self._log.number)
             self._retention.work()
@@ -203,8 +204,9 @@ class Writer:
 
     def _flush_tensors(self) -> None:
         if self._pending:
-            infos, self._pending = self._pending, []
+            infos = self._pending
             self._state.put_tensors(infos, self._log.next_sequence)
+            self._pending = []
             self._log.append(FrameKind.TENSORS, encode(infos))
 
     def _drop_tensors(self, newest: int) -> None:

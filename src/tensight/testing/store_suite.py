@@ -58,6 +58,10 @@ def run_info(rank: int = 0, ranks: int = 1) -> RunInfo:
 def sample_hit(step: int, tensor: int = 0, **changes: Any) -> Hit:
     """A hit with every field set."""
     fields: dict[str, Any] = {
+        "condition": "TO",
+        "kind": "output",
+        "node": HOSTILE,
+        "slot": "output.0",
         "order": 3,
         "network": "model",
         "actual": {"nan": 12.0, "max": math.inf},
@@ -67,7 +71,7 @@ def sample_hit(step: int, tensor: int = 0, **changes: Any) -> Hit:
         "source": Source("train.py", 31, "x = y", "main"),
         **changes,
     }
-    return Hit(step, 1, "overflow", "TO", "output", HOSTILE, "output.0", tensor, **fields)
+    return Hit(step=step, watchpoint=1, name="overflow", tensor=tensor, **fields)
 
 
 def sample_finding(since_step: int = 3, fault: str = "dead_relu", **changes: Any) -> Finding:

@@ -158,9 +158,11 @@ class Pass:
             self.moved[plan] = now
         if code is None or (watch.watchpoint.recommended and code in _QUIET_ERRORS):
             return
-        if entry.told == code and code not in ("shape", "dtype"):
+        # A shape or dtype may change more than once, and its note says what to what.
+        said = note if code in ("shape", "dtype") else code
+        if entry.told == said:
             return
-        entry.told = code
+        entry.told = said
         self.errors[entry] = self._hit(watch, observation, info, {}, dict(watch.watchpoint.parameters), code, note)
 
     def finished(self) -> list[Hit]:

@@ -1,9 +1,9 @@
 // A curve over steps, drawn as SVG. Many points become the extremes of each pixel column, so no spike is lost;
 // values that are not finite are red marks at the top.
 
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { value } from "../text";
+import { shown, value } from "../text";
 
 export interface ChartProps {
   title: string;
@@ -15,11 +15,12 @@ export interface ChartProps {
   log?: boolean;
   height?: number;
   onSelect: (step: number) => void;
+  children?: ComponentChildren; // stands in the caption
 }
 
 const LEFT = 58;
 const RIGHT = 10;
-const TOP = 8;
+const TOP = 12;
 const BOTTOM = 18;
 
 export function Chart(props: ChartProps): JSX.Element {
@@ -45,7 +46,18 @@ export function Chart(props: ChartProps): JSX.Element {
   const place = indexOf(props.steps, cursor);
   const now = place >= 0 ? props.values[place] : undefined;
   return (
-    <div class="chart" ref={box}>
+    <figure class="curve">
+      <figcaption>
+        <b class="ellipsis" title={shown(props.title, 2000)}>
+          {shown(props.title)}
+        </b>
+        <span class="grow" />
+        <span class="chart-now" aria-hidden="true">
+          step {cursor} <b class={now !== null && now !== undefined && !Number.isFinite(now) ? "bad" : ""}>{value(now)}</b>
+        </span>
+        {props.children}
+      </figcaption>
+      <div class="chart" ref={box}>
       <svg
         width={width}
         height={height}
@@ -73,8 +85,8 @@ export function Chart(props: ChartProps): JSX.Element {
         {drawn.dots.map(([x, y]) => (
           <circle class="dot" cx={x} cy={y} r="2" />
         ))}
-        {drawn.bad.map((x) => (
-          <path class="bad-mark" d={`M${x - 3} ${TOP - 6}h6l-3 6z`} />
+        {drawn.bad.map(([start, end]) => (
+          <rect class="bad-mark" x={start - 2} width={end - start + 4} y="2" height="5" rx="1" />
         ))}
         {props.selected >= props.from && props.selected <= props.to && (
           <line class="selected" x1={drawn.x(props.selected)} x2={drawn.x(props.selected)} y1={TOP} y2={height - BOTTOM} />
@@ -83,17 +95,15 @@ export function Chart(props: ChartProps): JSX.Element {
           <line class="hover" x1={drawn.x(hover)} x2={drawn.x(hover)} y1={TOP} y2={height - BOTTOM} />
         )}
       </svg>
-      <div class="chart-now" aria-hidden="true">
-        step {cursor} <b class={now !== null && now !== undefined && !Number.isFinite(now) ? "bad" : ""}>{value(now)}</b>
       </div>
-    </div>
+    </figure>
   );
 }
 
 interface Drawn {
   path: string;
   dots: [number, number][];
-  bad: number[];
+  bad: [from: number, to: number][]; // stretches of values that are not finite
   ticks: { y: number; text: string }[];
   x: (step: number) => number;
 }
@@ -128,7 +138,8 @@ function draw(
   high += margin;
   const y = (v: number): number => TOP + (1 - (scale(v) - low) / (high - low)) * (height - TOP - BOTTOM);
   let path = "";
-  const bad: number[] = [];
+  const bad: [number, number][] = [];
+  let wasBad = false;
   const dots: [number, number][] = [];
   let column = -1;
   let least = 0;
@@ -148,9 +159,14 @@ function draw(
       flush();
       column = -1;
       open = false;
-      if (!Number.isFinite(v) && bad[bad.length - 1] !== at) bad.push(at);
+      if (!Number.isFinite(v)) {
+        if (wasBad) bad[bad.length - 1]![1] = at;
+        else bad.push([at, at]);
+        wasBad = true;
+      }
       continue;
     }
+    wasBad = false;
     if (at !== column) {
       flush();
       column = at;

@@ -21,7 +21,7 @@ const PATHS = {
   light: "M8 5a3 3 0 1 0 0 6a3 3 0 1 0 0-6M8 1v2M8 13v2M1 8h2M13 8h2M3 3l1.5 1.5M11.5 11.5L13 13M13 3l-1.5 1.5M4.5 11.5L3 13",
   dark: "M13 9.5A5.5 5.5 0 0 1 6.5 3 5.5 5.5 0 1 0 13 9.5z",
   mute: "M2 6v4h2.5L8 13V3L4.5 6zM11 6l3.5 4M14.5 6L11 10",
-  list: "M2 4h12M2 8h12M2 12h12",
+  bin: "M2.5 4.5h11M6 4.5v-2h4v2M4 4.5l.6 9h6.8l.6-9",
 } as const;
 
 const FILLED = new Set<string>(["play", "pause", "step", "stop"]);

@@ -8,7 +8,6 @@ from typing import Any
 from tensight.frameworks.mindspore.losses import Losses
 from tensight.frameworks.mindspore.updates import Updates
 from tensight.frameworks.mindspore.watching import Watching
-from tensight.frameworks.source import user_source
 
 Call = Callable[..., Any]
 
@@ -41,14 +40,7 @@ class Backward:
                 self._watching.probe("loss", self._losses.tell)
             result = original(executor, obj, operation, weights, *args)
             if trains:
-                self._watching.probe("backward", self._ended)
+                self._watching.probe("backward", self._updates.backward_ended, self._losses.network)
             return result
 
         return grad
-
-    def _ended(self) -> None:
-        self._updates.backward_ended()
-        # gradients are handed out anew each time: nothing of an earlier pass is left in them
-        values = {"micro": self._updates.pending - 1, "cleared": True, "training": True}
-        self._watching.sink.event("backward", self._losses.network, values, user_source())
-        self._watching.sink.backward()

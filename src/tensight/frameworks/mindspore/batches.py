@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from mindspore import Tensor
 
+from tensight.frameworks.adapter import Array
 from tensight.frameworks.identity import IdentityMap
-from tensight.frameworks.mindspore.values import measured, tensors, view
+from tensight.frameworks.mindspore.values import measured, view
 from tensight.frameworks.mindspore.watching import Watching, free_name
 from tensight.frameworks.source import user_source
 from tensight.records import Needs, Part, Source
@@ -60,12 +62,14 @@ class Batches:
             source = user_source()
             epoch = self._epochs[iterator] = Epoch(self._name(iterator, source), source)
         values: dict[str, Value] = {}
-        for index, (_, tensor) in enumerate(tensors(batch, "")):
-            if index == 0 and tensor.ndim:
-                values["size"] = int(tensor.shape[0])
-            if index >= _MOST or not watching.some:
+        columns = batch.values() if isinstance(batch, dict) else batch
+        for index, column in enumerate(columns):
+            if index >= _MOST or not isinstance(column, (Tensor, np.ndarray)):
                 break
-            values |= described(index, tensor)
+            if index == 0 and column.ndim:
+                values["size"] = int(column.shape[0])
+            if watching.some:
+                values |= described(index, column)
         if "mean.0" in values:
             mark = hash(tuple(values.values()))
             if mark in epoch.prints:
@@ -77,7 +81,7 @@ class Batches:
         watching.sink.event("batch", epoch.name, values, epoch.source)
 
     def _name(self, iterator: Any, source: Source | None) -> str:
-        dataset = getattr(iterator, "ori_dataset", None) or iterator
+        dataset = getattr(iterator, "_Iterator__ori_dataset", iterator)
         known = self._loaders.get(dataset)
         if known is not None:
             return known
@@ -93,7 +97,7 @@ class Batches:
         return name
 
 
-def described(index: int, tensor: Tensor) -> dict[str, Value]:
+def described(index: int, tensor: Tensor | Array) -> dict[str, Value]:
     array = view(tensor)
     values: dict[str, Value] = {f"shape.{index}": "x".join(str(n) for n in array.shape)}
     if array.dtype.kind not in "biuf":

@@ -8,12 +8,11 @@ from typing import Any
 
 import mindspore
 from mindspore import Parameter, Tensor, nn
-from mindspore.nn.learning_rate_schedule import LearningRateSchedule
 
 from tensight.frameworks.mindspore.functions import Functions
 from tensight.frameworks.mindspore.graphs import Graphs
 from tensight.frameworks.mindspore.losses import Losses
-from tensight.frameworks.mindspore.networks import OPTIMIZERS, Cell_, Frame, Known, Networks, is_wrapper
+from tensight.frameworks.mindspore.networks import OPTIMIZERS, Cell_, Frame, Known, Networks
 from tensight.frameworks.mindspore.updates import Updates
 from tensight.frameworks.mindspore.values import tensors
 from tensight.frameworks.mindspore.watching import Slot, Watching
@@ -65,9 +64,7 @@ class Cells:
             return self._inner if self._networks.cell(cell) or self._newcomer(cell) else None
         if isinstance(cell, nn.LossBase):
             return self._loss
-        if isinstance(cell, LearningRateSchedule) or is_wrapper(cell) or not has_tensor(args, kwargs):
-            return None
-        return self._outermost
+        return self._outermost if self._networks.is_model(cell) and has_tensor(args, kwargs) else None
 
     def _mine(self) -> bool:
         """Only one thread at a time is watched: a data pipeline's workers may call cells too."""
@@ -242,7 +239,7 @@ FLOATS = (mindspore.float16, mindspore.float32, mindspore.float64, mindspore.bfl
 
 
 def has_tensor(args: Any, kwargs: Any) -> bool:
-    """A cell that is given no tensor is no model: it makes weights, or a learning rate."""
+    """A model that is given no tensor does something else: it hands out weights, say."""
     return any(True for _ in tensors(args, "")) or any(True for _ in tensors(kwargs, ""))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mindspore import Tensor, nn
 
+from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.mindspore.losses import Losses
-from tensight.frameworks.mindspore.networks import OPTIMIZERS, Known, Networks, is_wrapper
+from tensight.frameworks.mindspore.networks import OPTIMIZERS, Known, Networks, has_parameters, is_wrapper
 from tensight.frameworks.mindspore.updates import Optimizer, Updates
 from tensight.frameworks.mindspore.values import Unjudged, view
 from tensight.frameworks.mindspore.watching import Watching
@@ -28,6 +30,7 @@ class Graphs:
         self._networks = networks
         self._updates = updates
         self._losses = losses
+        self._models: IdentityMap[Any, list[Known]] = IdentityMap()
 
     def patch_compile(self, patches: Patches) -> Callable[[Call], Call]:
         """A compiler's entry, which must find MindSpore as it was."""
@@ -88,14 +91,17 @@ class Graphs:
         watching.sink.forwarded(network.name)
         if not optimizers:
             return
-        self._losses.ended(result)
-        self._losses.tell()
-        self._updates.backward_ended()
-        watching.sink.backward()
+        self._trained(network.name, result)
         watching.gap(f"gradients inside {network.name}", _REASON, _REMEDY)
         for optimizer in optimizers:
             self._updates.weights_after(optimizer)
             self._updates.stepped(optimizer)
+
+    def _trained(self, network: str, result: Any) -> None:
+        self._losses.network = network
+        self._losses.ended(result)
+        self._losses.tell()
+        self._updates.backward_ended(network)
 
     # a function under jit
 
@@ -109,7 +115,7 @@ class Graphs:
             if stack:
                 watching.probe("jit", self._inside_cell, stack[-1].cell)
                 return original(executor, *args, **kwargs)
-            before = watching.probe("jit", self._before)
+            before = watching.probe("jit", self._before, executor)
             result = original(executor, *args, **kwargs)
             if before is not None:
                 watching.probe("jit", self._after, executor, before, result)
@@ -120,7 +126,12 @@ class Graphs:
     def _inside_cell(self, known: Any) -> None:
         self._watching.gap(f"cells inside {known.path or known.network.name}", _REASON, _REMEDY)
 
-    def _before(self) -> list[tuple[Optimizer, dict[int, bytes]]]:
+    def _before(self, executor: Any) -> list[tuple[Optimizer, dict[int, bytes]]]:
+        watching = self._watching
+        for network in self._networks_of(executor.fn):
+            if network.fresh and watching.some:
+                network.fresh = False
+                self._updates.observe_all(network)
         self._updates.declare_new()
         found = []
         for optimizer in self._updates.all:
@@ -136,15 +147,60 @@ class Graphs:
         stepped = [optimizer for optimizer, mark in before if marks(optimizer) != mark]
         if not gradient and not stepped:
             return
+        networks = self._networks_of(executor.fn)
+        for network in networks:
+            watching.sink.forward(network.name, True)
+            watching.sink.event("forward", network.name, {"training": True, "grad": True})
+            watching.sink.forwarded(network.name)
         watching.gap(f"cells inside {'the gradient function' if gradient else name}", _REASON, _REMEDY)
-        self._losses.ended(result[0] if gradient and isinstance(result, (tuple, list)) and result else result)
-        self._losses.tell()
-        self._updates.backward_ended()
-        watching.sink.backward()
+        first = result[0] if gradient and isinstance(result, (tuple, list)) and result else result
+        self._trained(networks[0].name if networks else "", first)
         for optimizer in stepped:
             watching.gap(f"gradients inside {name}", _REASON, _REMEDY)
             self._updates.weights_after(optimizer)
             self._updates.stepped(optimizer)
+
+    def _networks_of(self, function: Any) -> list[Known]:
+        """The models that a compiled function uses; looked for once."""
+        try:
+            known = self._models.get(function)
+        except TypeError:  # not to be referred to weakly
+            return []
+        if known is None:
+            known = []
+            for cell in cells_used_by(function):
+                model = model_in(cell)
+                if self._networks.is_model(model):
+                    network = self._networks.find(model)
+                    if not network.compiled:
+                        network.compiled = True
+                        self._networks.declare(network)
+                    if network not in known:
+                        known.append(network)
+            self._models[function] = known
+        return known
+
+
+def cells_used_by(function: Any, depth: int = 0) -> Iterator[nn.Cell]:
+    """Cells that a function refers to, itself or through functions of the user it calls."""
+    code = getattr(function, "__code__", None)
+    if code is None or depth > 4:
+        return
+    values = [variable.cell_contents for variable in function.__closure__ or () if variable_is_set(variable)]
+    values += [function.__globals__[name] for name in code.co_names if name in function.__globals__]
+    values += [getattr(function, "__self__", None)]
+    for value in values:
+        if isinstance(value, nn.Cell):
+            yield value
+        elif inspect.isfunction(value):
+            yield from cells_used_by(inspect.unwrap(value), depth + 1)
+
+
+def variable_is_set(variable: Any) -> bool:
+    try:
+        return variable.cell_contents is not None
+    except ValueError:
+        return False
 
 
 def model_in(cell: nn.Cell) -> nn.Cell:
@@ -158,16 +214,12 @@ def model_in(cell: nn.Cell) -> nn.Cell:
         inner = [
             child
             for child in cell._cells.values()
-            if not isinstance(child, (*OPTIMIZERS, nn.LossBase, nn.Identity)) and own_parameters(child)
+            if not isinstance(child, (*OPTIMIZERS, nn.LossBase, nn.Identity)) and has_parameters(child)
         ]
         if len(inner) != 1:
             return cell
         cell = inner[0]
     return cell
-
-
-def own_parameters(cell: nn.Cell) -> bool:
-    return next(iter(cell.get_parameters()), None) is not None
 
 
 def is_gradient(function: Any) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mindspore import Parameter, Tensor, nn
+from mindspore.nn.learning_rate_schedule import LearningRateSchedule
 
 from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.mindspore.values import dtype_name
@@ -125,10 +126,20 @@ class Networks:
         self._watching = watching
         self._cells: IdentityMap[nn.Cell, Cell_] = IdentityMap()
         self._weights: IdentityMap[Tensor, Weight] = IdentityMap()
+        self._others: IdentityMap[nn.Cell, bool] = IdentityMap()  # whether a cell is no model
         self.all: list[Known] = []
 
     def cell(self, cell: nn.Cell) -> Cell_ | None:
         return self._cells.get(cell)
+
+    def is_model(self, cell: nn.Cell) -> bool:
+        """Whether an outermost cell is one to watch: it has parameters, and is not there to drive another."""
+        if cell in self._cells:
+            return True
+        if cell not in self._others:
+            driver = isinstance(cell, (*OPTIMIZERS, nn.LossBase, LearningRateSchedule)) or is_wrapper(cell)
+            self._others[cell] = driver or not has_parameters(cell)
+        return not self._others.get(cell)
 
     def weight(self, parameter: Tensor) -> Weight | None:
         return self._weights.get(parameter)
@@ -249,6 +260,10 @@ def settings_of(cell: nn.Cell) -> dict[str, Value]:
 
 def is_activation(cell: nn.Cell) -> bool:
     return type(cell).__name__ in ACTIVATIONS
+
+
+def has_parameters(cell: nn.Cell) -> bool:
+    return next(iter(cell.get_parameters()), None) is not None
 
 
 def is_wrapper(cell: nn.Cell) -> bool:

@@ -207,11 +207,16 @@ class Updates:
             if tensor is not None and not getattr(tensor, "has_init", False):
                 self._watching.look(weight.value(self._watching, tensor), tensor, "forward")
 
-    def backward_ended(self) -> None:
+    def backward_ended(self, network: str) -> None:
+        """A backward pass has ended."""
         self.pending += 1
         self._watching.turn += 1
         if not self.all:
-            self._by_hand = {id(network): checksum(network) for network in self._networks.all}
+            self._by_hand = {id(known): checksum(known) for known in self._networks.all}
+        # gradients are handed out anew each time: nothing of an earlier pass is left in them
+        values: dict[str, Value] = {"micro": self.pending - 1, "cleared": True, "training": True}
+        self._watching.sink.event("backward", network, values, user_source())
+        self._watching.sink.backward()
 
     def before_forward(self) -> None:
         """Weights that changed since a backward pass without an optimizer: that was a step too."""

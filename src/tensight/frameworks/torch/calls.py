@@ -20,7 +20,8 @@ from tensight.frameworks.torch.watching import Scope, Watched, Watching
 from tensight.records import Kind
 
 MOST_CALLS = 32  # of one module between two backward passes: a cell that runs over a long sequence
-MOST_EVALUATIONS = 2  # outermost calls without gradients that are looked at between two updates
+MOST_FORWARDS = 8  # outermost calls that are looked at between two backward passes
+MOST_EVALUATIONS = 2  # and those without gradients
 _is_compiling = torch.compiler.is_compiling
 
 
@@ -34,7 +35,8 @@ class Calls:
         self.fed: Any = None  # told of the tensors an outermost call was given
         self.look_at_start: Any = None  # looks at a model's parameters before its first call
         self.function_like: Any = None  # looks at results of activation modules that belong to no network
-        self._evaluations = (-1, 0)
+        self._stamp_of_calls = -1
+        self._outermost_calls = [0, 0]  # without and with gradients, between two backward passes
         self._evaluation = 0
         self._observing = False
         self._compiled = False
@@ -120,19 +122,16 @@ class Calls:
 
     def _may_observe(self, grad: bool) -> bool:
         """A whole evaluation between two updates would be one step of thousands of tensors: its beginning is enough."""
-        if grad:
-            return True
-        stamp, seen = self._evaluations
-        if stamp != self.watching.stamp:
-            stamp, seen = self.watching.stamp, 0
-        self._evaluations = (stamp, seen + 1)
-        return seen < MOST_EVALUATIONS or not self.watching.backwards
+        if not self.watching.backwards and not grad:
+            return True  # nothing is trained: each call is a step
+        if self._stamp_of_calls != self.watching.stamp:
+            self._stamp_of_calls, self._outermost_calls = self.watching.stamp, [0, 0]
+        self._outermost_calls[grad] += 1
+        return self._outermost_calls[grad] <= (MOST_FORWARDS if grad else MOST_EVALUATIONS)
 
     def _number(self, entry: Entry) -> int:
         if self.watching.phase == "evaluation":
             self._evaluation += 1
-            entry.stamp, entry.calls = -1, 0
-            return entry.begin(self._stamp())
         return entry.begin(self._stamp())
 
     def _stamp(self) -> int:

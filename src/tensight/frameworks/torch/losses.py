@@ -199,12 +199,13 @@ class Losses:
             values["reduction"] = reduction
         if root.numel() == 1 and root.device.type == "cpu":
             values["value"] = float(root.detach().item()) / scale
-        for one in differences:
-            if one.sequence in numbers:
-                values |= {"prediction_shape": one.prediction_shape, "target_shape": one.target_shape}
-                values["difference_shape"] = one.result_shape
-                source = one.source or source
-                break
+        mine = [one for one in differences if one.sequence in numbers]
+        if mine:  # one that broadcasts is the news; otherwise the last one compares prediction and target
+            grown = [one for one in mine if one.result_shape not in (one.prediction_shape, one.target_shape)]
+            one = (grown or mine)[-1]
+            values |= {"prediction_shape": one.prediction_shape, "target_shape": one.target_shape}
+            values["difference_shape"] = one.result_shape
+            source = one.source or source
         self._part("expression", {}, source)
         self.watching.sink.event("loss", "expression", values, source)
 

@@ -90,7 +90,7 @@ def details(request: Request) -> Response:
 
 def _tensors(run: Recording, rank: int, infos: list[TensorInfo], step: int) -> list[TensorRow]:
     reader = run.reader(rank)
-    seen: dict[int, tuple[int, Observation | None]] = {}
+    seen: dict[int, tuple[int, Observation]] = {}
     hits: dict[int, tuple[Hit, ...]] = {}
     wanted = frozenset(info.id for info in infos)
     for place in [one for one in reader.steps.numbers if one <= step][: -LOOK_BACK - 1 : -1]:
@@ -103,9 +103,9 @@ def _tensors(run: Recording, rank: int, infos: list[TensorInfo], step: int) -> l
         hits[place] = record.hits
     kept = set(reader.kept.get(step, ()))
     rows = []
-    unseen: Observation | None = None
     for info in infos:
-        at, one = seen.get(info.id, (step, unseen))
+        at = seen[info.id][0] if info.id in seen else step
+        one = seen[info.id][1] if info.id in seen else None
         codes = dict.fromkeys(hit.condition for hit in hits.get(at, ()) if hit.tensor == info.id and hit.error is None)
         rows.append(TensorRow(info, info.name, one, at, tuple(codes), info.id in kept))
     return rows
@@ -121,7 +121,7 @@ def matching(request: Request) -> Response:
     usual = Selector.parse(condition.on)
     with run.lock:
         names = [
-            f"{info.kind}:{info.name}"
+            f"{info.kind} {info.name}".strip()
             for info in run.tensors()
             if selector.selects(info, allowed=allowed) and (_says_kinds(selector) or usual.selects(info))
         ]

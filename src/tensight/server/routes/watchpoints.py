@@ -23,7 +23,8 @@ from tensight.watchpoints.expression import Expression
 
 def conditions(request: Request) -> Response:
     """Every condition: what it finds, what it asks for, what it means."""
-    return Json([_form(one) for one in (*CONDITIONS.values(), Expression)])
+    known: list[type[Condition]] = [*CONDITIONS.values(), Expression]
+    return Json([_form(one) for one in known])
 
 
 def _form(condition: type[Condition]) -> ConditionForm:

@@ -1,8 +1,8 @@
 // What the parts of the kernel agree on. Python reads Result and writes Task: see native.py.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <stddef.h>
+#include <stdint.h>
 
 namespace tensight {
 

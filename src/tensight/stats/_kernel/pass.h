@@ -15,6 +15,7 @@ constexpr int kBlock = 4096;  // values
 #include "formats.h"
 #include "lanes.h"
 #include "accumulate.h"
+#include "bfloat16.h"
 #include "change.h"
 #include "walk.h"
 
@@ -192,55 +193,54 @@ Totals pass_long(const Task& task, const Needs* needs, int64_t* within, Integer&
     return totals;
 }
 
-void finish(const Totals& totals, int exponent, Result* result) {
-    const double n = double(totals.count), m = double(totals.difference.count);
-    if (totals.count) {
-        const bool constant = totals.min == totals.max;  // then nothing was rounded
-        result->mean = __builtin_ldexp(constant ? totals.min : totals.sum / n, exponent);
-        result->abs_mean = __builtin_ldexp(constant ? __builtin_fabs(totals.min) : totals.magnitudes / n, exponent);
-        result->std = __builtin_ldexp(constant ? 0 : __builtin_sqrt(totals.deviations / n), exponent);
-        result->l2 = __builtin_ldexp(__builtin_sqrt(totals.squares), exponent);
-    }
-    if (totals.difference.count) {
-        result->change_abs_mean = __builtin_ldexp(totals.difference.sum / m, exponent);
-        result->change_before_abs_mean = __builtin_ldexp(totals.difference.before / m, exponent);
-    }
+void finish_moments(const Totals& totals, int exponent, Result* result) {
+    if (totals.count == 0) return;
+    const double n = double(totals.count);
+    const bool constant = totals.min == totals.max;  // then nothing needs rounding
+    result->mean = __builtin_ldexp(constant ? totals.min : totals.sum / n, exponent);
+    result->abs_mean = __builtin_ldexp(constant ? __builtin_fabs(totals.min) : totals.magnitudes / n, exponent);
+    result->std = __builtin_ldexp(constant ? 0 : __builtin_sqrt(totals.deviations / n), exponent);
+    result->l2 = __builtin_ldexp(__builtin_sqrt(totals.squares), exponent);
 }
 
-// float64 values near the ends of their range have squares outside it. Their sums are taken again, of values scaled
-// by a power of two, which is exact.
+void finish_change(const Difference& difference, int exponent, Result* result) {
+    if (difference.count == 0) return;
+    const double n = double(difference.count);
+    result->change_abs_mean = __builtin_ldexp(difference.sum / n, exponent);
+    result->change_before_abs_mean = __builtin_ldexp(difference.before / n, exponent);
+}
+
+// float64 values near the ends of their range have squares, or sums, outside it. They are added again, each divided by
+// a power of two, which is exact.
 constexpr int kSafeExponent = 400;
+constexpr int kTopExponent = 1024;
 
-inline int exponent_of(double value) {
-    int exponent = 0;
-    __builtin_frexp(value, &exponent);
-    return exponent;
-}
-
-inline bool is_extreme(const Totals& totals) {
-    const double largest = -totals.min > totals.max ? -totals.min : totals.max;
-    const int exponent = exponent_of(largest);
-    return (largest > 0 && (exponent > kSafeExponent || exponent < -kSafeExponent)) || !is_finite(totals.difference.sum) ||
-           !is_finite(totals.difference.before);
-}
-
-void finish_extreme(const Task& task, const Totals& totals, Result* result) {
-    const double largest = -totals.min > totals.max ? -totals.min : totals.max;
-    int exponent = largest > 0 ? exponent_of(largest) : 0;
-    if (exponent < kSafeExponent && !(is_finite(totals.difference.sum) && is_finite(totals.difference.before))) exponent = 1024;
+Totals pass_scaled(const Task& task, int exponent) {
     const double once = __builtin_ldexp(1.0, -exponent / 2), twice = __builtin_ldexp(1.0, -(exponent - exponent / 2));
-    Totals scaled;
+    Totals totals;
     bool trouble = false;
     alignas(64) double values[kBlock];
     alignas(64) double values_before[kBlock];
     walk<double>(task, kBlock, [&](const double* now, const double* before, int n) {
         for (int i = 0; i < n; ++i) values[i] = now[i] * once * twice;
-        scaled.add(read_block<LoadFloat64>(values, n, trouble));
+        totals.add(read_block<LoadFloat64>(values, n, trouble));
         if (!before) return;
         for (int i = 0; i < n; ++i) values_before[i] = before[i] * once * twice;
-        scaled.add(compare_block<LoadFloat64>(values, values_before, n, Tolerance{0, 0}));
+        totals.add(compare_block<LoadFloat64>(values, values_before, n, Tolerance{0, 0}));
     });
-    finish(scaled, exponent, result);
+    return totals;
+}
+
+void finish(const Task& task, const Totals& totals, Result* result) {
+    finish_moments(totals, 0, result);
+    finish_change(totals.difference, 0, result);
+    if (task.dtype != kFloat64) return;
+    const double largest = -totals.min > totals.max ? -totals.min : totals.max;
+    int exponent = 0;
+    __builtin_frexp(largest, &exponent);
+    if (exponent > kSafeExponent || exponent < -kSafeExponent) finish_moments(pass_scaled(task, exponent), exponent, result);
+    if (!is_finite(totals.difference.sum) || !is_finite(totals.difference.before))
+        finish_change(pass_scaled(task, kTopExponent).difference, kTopExponent, result);
 }
 
 template <class Integer>
@@ -249,7 +249,6 @@ void pass_long(const Task& task, const Needs* needs, Result* result, int64_t* wi
     totals = pass_long<Integer>(task, needs, within, min, max);
     result->min.natural = uint64_t(min);
     result->max.natural = uint64_t(max);
-    finish(totals, 0, result);
 }
 
 template <int Format>
@@ -294,10 +293,6 @@ void TENSIGHT_VARIANT(const Task& task, const Needs* needs, Result* result, int6
         pass_long<uint64_t>(task, needs, result, within, totals);
     } else {
         totals = pass_short(task, needs, within);
-        if (task.dtype == kFloat64 && is_extreme(totals))
-            finish_extreme(task, totals, result);
-        else
-            finish(totals, 0, result);
         if (task.dtype >= kInt8) {
             result->min.integer = int64_t(totals.min);
             result->max.integer = int64_t(totals.max);
@@ -306,6 +301,7 @@ void TENSIGHT_VARIANT(const Task& task, const Needs* needs, Result* result, int6
             result->max.real = totals.max + 0.0;
         }
     }
+    finish(task, totals, result);
     result->nan = totals.nan;
     result->pos_inf = totals.pos_inf;
     result->neg_inf = totals.neg_inf;

@@ -64,7 +64,7 @@ export function About(): JSX.Element {
             </p>
             {(coverage.gaps ?? []).map((gap) => (
               <p class="gap" key={gap.what}>
-                <b>{shown(gap.what)}</b>: {shown(gap.reason, 600)} {gap.remedy && shown(gap.remedy, 600)}
+                <b>{shown(gap.what)}</b>: {shown(gap.reason, 600)}{gap.remedy && `; ${shown(gap.remedy, 600)}`}
               </p>
             ))}
           </>

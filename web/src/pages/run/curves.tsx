@@ -30,9 +30,9 @@ export function pin(tensor: number, label: string, statistic = "abs_mean"): void
   pinned.value = [{ tensor, label, statistic }, ...pinned.peek()];
 }
 
+let shownRun: string | null = null;
 effect(() => {
   // Another run: its tensors have other numbers.
-  void route.value.run;
   if (route.value.run !== shownRun) {
     shownRun = route.value.run;
     pinned.value = [];
@@ -40,7 +40,6 @@ effect(() => {
   }
 });
 
-let shownRun: string | null = null;
 let askedAt = -1;
 effect(() => {
   const run = route.value.run;
@@ -98,43 +97,37 @@ export function Curves(): JSX.Element {
   return (
     <div class="curves">
       {curves.value.map((curve) => (
-        <figure key={curve.name} class="curve">
-          <figcaption>
-            <b class="ellipsis" title={shown(curve.title, 2000)}>
-              {shown(curve.title)}
-            </b>
-            {curve.pinned && <StatisticOf of={curve.pinned} />}
-            <span class="grow" />
-            <label class="check small">
-              <input
-                type="checkbox"
-                checked={logs.value.has(curve.name)}
-                onChange={(event) => {
-                  const next = new Set(logs.value);
-                  if (event.currentTarget.checked) next.add(curve.name);
-                  else next.delete(curve.name);
-                  logs.value = next;
-                }}
-              />{" "}
-              log
-            </label>
-            {curve.pinned && (
-              <button class="quiet" aria-label="Remove this curve" onClick={() => (pinned.value = pinned.value.filter((one) => one !== curve.pinned))}>
-                <Icon name="cross" />
-              </button>
-            )}
-          </figcaption>
-          <Chart
-            title={curve.title}
-            steps={curve.steps}
-            values={curve.values}
-            from={first}
-            to={Math.max(first + 1, lastStep.value)}
-            selected={step.value}
-            log={logs.value.has(curve.name)}
-            onSelect={(at) => go({ step: at })}
-          />
-        </figure>
+        <Chart
+          key={curve.name}
+          title={curve.title}
+          steps={curve.steps}
+          values={curve.values}
+          from={first}
+          to={Math.max(first + 1, lastStep.value)}
+          selected={step.value}
+          log={logs.value.has(curve.name)}
+          onSelect={(at) => go({ step: at })}
+        >
+          {curve.pinned && <StatisticOf of={curve.pinned} />}
+          <label class="check small">
+            <input
+              type="checkbox"
+              checked={logs.value.has(curve.name)}
+              onChange={(event) => {
+                const next = new Set(logs.value);
+                if (event.currentTarget.checked) next.add(curve.name);
+                else next.delete(curve.name);
+                logs.value = next;
+              }}
+            />{" "}
+            log
+          </label>
+          {curve.pinned && (
+            <button class="quiet" aria-label="Remove this curve" onClick={() => (pinned.value = pinned.value.filter((one) => one !== curve.pinned))}>
+              <Icon name="cross" />
+            </button>
+          )}
+        </Chart>
       ))}
     </div>
   );

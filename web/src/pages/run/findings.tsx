@@ -46,7 +46,7 @@ function Healthy({ muted }: { muted: number }): JSX.Element {
       </p>
       {coverage?.gaps?.map((gap) => (
         <p class="gap" key={gap.what}>
-          <b>{shown(gap.what)}</b> is not watched: {shown(gap.reason)} {gap.remedy && shown(gap.remedy)}
+          <b>{shown(gap.what)}</b> is not watched: {shown(gap.reason, 600)}{gap.remedy && `; ${shown(gap.remedy, 600)}`}
         </p>
       ))}
       {hits > 0 && (

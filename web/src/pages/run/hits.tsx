@@ -7,7 +7,7 @@ import { Empty, Value } from "../../parts/small";
 import { at, get, post } from "../../net";
 import { go, route } from "../../route";
 import { attempt, conditions, rank, sequence, step, summary } from "../../state";
-import { count, nodeName, shown, value } from "../../text";
+import { count, nodeName, setting, shown, value } from "../../text";
 import type { Hit, HitPage } from "../../types";
 
 const PAGE = 50;
@@ -190,7 +190,7 @@ function Row({ hit, list, index }: { hit: Hit; list: readonly Hit[]; index: numb
         </td>
         <td>{hit.error ? <span class="warn-text">{ERRORS[hit.error] ?? hit.error}</span> : <Numbers of={hit.actual} />}</td>
         <td class="muted">
-          <Numbers of={hit.threshold} />
+          <Numbers of={hit.threshold} set />
         </td>
       </tr>
       {isOpen && (
@@ -215,14 +215,17 @@ const ERRORS: Record<string, string> = {
   failed: "the check failed",
 };
 
-function Numbers({ of }: { of: Hit["actual"] }): JSX.Element {
+function Numbers({ of, set }: { of: Hit["actual"]; set?: boolean }): JSX.Element {
   const list = Object.entries(of ?? {});
   if (list.length === 0) return <>–</>;
   return (
     <>
       {list.map(([label, found]) => (
         <span class="pair-text" key={label}>
-          <span class="muted">{label.replaceAll("_", " ")}</span> <Value of={found} />
+          <span class="muted">
+            {setting(label)[0]} {set && setting(label)[1]}
+          </span>{" "}
+          <Value of={found} />
         </span>
       ))}
     </>

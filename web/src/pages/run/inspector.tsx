@@ -115,7 +115,7 @@ const SHOWN: [name: string, field: keyof Stats][] = [
   ["min", "min"],
   ["max", "max"],
   ["mean", "mean"],
-  ["|mean|", "abs_mean"],
+  ["mean|x|", "abs_mean"],
   ["std", "std"],
   ["l2", "l2"],
 ];
@@ -162,6 +162,9 @@ function Tensor({ row, step: at }: { row: TensorRow; step: number }): JSX.Elemen
       ) : (
         <>
           <Shares stats={stats} />
+          {stats.min === undefined || stats.min === null ? (
+            <p class="muted small">No value is finite.</p>
+          ) : (
           <div class="stats">
             {SHOWN.map(([name, field]) => (
               <span key={name}>
@@ -174,6 +177,7 @@ function Tensor({ row, step: at }: { row: TensorRow; step: number }): JSX.Elemen
               </span>
             )}
           </div>
+          )}
           {row.step !== at && <p class="muted small">Last watched in step {row.step}{row.step < lastStep.value ? "; the steps between were watched less deeply" : ""}.</p>}
         </>
       )}

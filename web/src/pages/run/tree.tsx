@@ -257,7 +257,7 @@ function Lines(): JSX.Element {
               {line.branch.children.length > 0 && <Icon name={line.open ? "down" : "right"} />}
             </span>
             <span class="name ellipsis">{shown(line.branch.label)}</span>
-            <span class="type ellipsis">{shown(line.branch.row?.type ?? "")}</span>
+            {line.branch.row && line.branch.row.type !== line.branch.label && <span class="type ellipsis">{shown(line.branch.row.type)}</span>}
             {line.branch.hits > 0 && (
               <span class={line.branch.row?.hits ? "count" : "count below"} title={`${line.branch.hits} hits here and below`}>
                 {value(line.branch.hits)}

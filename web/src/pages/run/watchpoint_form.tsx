@@ -18,12 +18,6 @@ const GROUPS: [title: string, codes: RegExp][] = [
   ["Gradients", /^G/],
   ["More", /./],
 ];
-const RANGES: Record<string, string> = { pct: "0 to 100", abs: "0 or more", pos: "above 0", any: "any number" };
-const KIND_OF: [RegExp, string][] = [
-  [/^W/, "weight"],
-  [/^G/, "gradient"],
-  [/^A/, "activation"],
-];
 const error = signal("");
 
 export function WatchpointForm(): JSX.Element {
@@ -47,7 +41,7 @@ export function WatchpointForm(): JSX.Element {
   useEffect(() => {
     let wanted = true;
     const timer = setTimeout(() => {
-      get<Matching>(at(route.peek().run!, "matching", { on: withKind(on, code) }))
+      get<Matching>(at(route.peek().run!, "matching", { on: on.trim(), condition: code }))
         .then((got) => wanted && setMatching(got))
         .catch((refused: unknown) => wanted && setMatching(refused instanceof Refused ? refused.message : ""));
     }, 150);
@@ -125,7 +119,6 @@ export function WatchpointForm(): JSX.Element {
                 ))}
               </optgroup>
             ))}
-            {!conditions.value.some((one) => one.code === "EXPR") && <option value="EXPR">EXPR · your own expression</option>}
           </select>
         </label>
         {condition && <p class="hint">{condition.finds}</p>}
@@ -137,7 +130,7 @@ export function WatchpointForm(): JSX.Element {
         )}
         {condition && condition.settings.length > 0 && (
           <fieldset class="settings">
-            <legend>{condition.settings.length > 1 ? "Thresholds: give one or more, it hits when any holds" : "Threshold"}</legend>
+            <legend>{condition.settings.length === 1 ? "Threshold" : condition.one_of.length > 0 ? "Thresholds: give one or more; it hits when any holds" : "Thresholds"}</legend>
             {condition.settings.map((one) => (
               <SettingField key={one.name} of={one} text={settings[one.name]} set={(text) => setSettings({ ...settings, [one.name]: text })} />
             ))}
@@ -211,8 +204,8 @@ function SettingField({ of, text, set }: { of: SettingForm; text: string | undef
         name={of.name}
         inputMode="decimal"
         autocomplete="off"
-        placeholder={usual || RANGES[of.range] || ""}
-        title={`${RANGES[of.range] ?? of.range}${usual ? `; ${usual} unless given` : ""}`}
+        placeholder={usual || "off"}
+        title={`${of.allowed}${usual ? `; ${usual} unless given` : ""}`}
         value={text ?? ""}
         onInput={(event) => set(event.currentTarget.value)}
       />
@@ -236,16 +229,6 @@ function grouped(all: readonly ConditionForm[]): [string, ConditionForm[]][] {
     list.forEach((one) => left.delete(one));
     return [title, list];
   }).filter(([, list]) => list.length > 0);
-}
-
-/** A glob without a kind means the kind that the condition is about. */
-function withKind(on: string, code: string): string {
-  const kind = KIND_OF.find(([codes]) => codes.test(code))?.[1];
-  if (!kind) return on || "*";
-  return (on || "*")
-    .split(",")
-    .map((one) => (one.includes(":") ? one : `${kind}:${one.trim()}`))
-    .join(",");
 }
 
 function suggestions(): string[] {

@@ -6,7 +6,7 @@ import { Icon } from "../../parts/icons";
 import { at, post, put, remove } from "../../net";
 import { route } from "../../route";
 import { attempt, conditions, dialog, reload, say, summary } from "../../state";
-import { shown, value } from "../../text";
+import { setting, shown, value } from "../../text";
 import type { Watchpoint } from "../../types";
 import { recheck } from "./hits";
 
@@ -30,7 +30,7 @@ export function title(point: Partial<Watchpoint>): string {
 
 export function settingsInWords(parameters: Record<string, unknown> | undefined): string {
   return Object.entries(parameters ?? {})
-    .map(([name, set]) => `${name.replaceAll("_", " ")} ${value(set as number)}`)
+    .map(([name, set]) => [...setting(name), value(set as number)].filter(Boolean).join(" "))
     .join(", ");
 }
 
@@ -64,7 +64,7 @@ export function Watchpoints(): JSX.Element {
             if (confirm("Remove all watchpoints, the recommended ones too?")) void change(() => remove(base()));
           }}
         >
-          <Icon name="cross" />
+          <Icon name="bin" />
         </button>
         <button class="quiet" aria-label="New watchpoint" title="New watchpoint" onClick={() => edit({ on: "*" })}>
           <Icon name="plus" />

@@ -1,0 +1,208 @@
+"""What a traceback tells of a crash: the user's line, the call that failed and what it was given."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import linecache
+import re
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType, TracebackType
+from typing import Any
+
+import msgspec
+
+from tensight.frameworks.source import is_user_file, source_of
+from tensight.records import Source
+
+# framework's import name → who adds to a crash what only the framework knows. One line adds a framework.
+DESCRIBERS = {"torch": "tensight.frameworks.torch.crash:add_to"}
+
+
+class Input(msgspec.Struct, frozen=True):
+    """One thing that the failed call was given."""
+
+    name: str
+    words: str
+    shape: tuple[int, ...] | None = None
+    dtype: str = ""
+    device: str = ""
+
+
+class Crash(msgspec.Struct):
+    """The facts of a crash, before anybody says why."""
+
+    type: str
+    message: str
+    source: Source | None = None  # the innermost line of the user's own code
+    call: str = ""  # the expression that failed, innermost
+    operator: str = ""
+    in_user_code: bool = True  # False: a call of the framework or a library failed, made by the user's line
+    phase: str = ""
+    module: str | None = None  # None: outside all modules
+    module_type: str = ""
+    inputs: list[Input] = []
+    worker: str = ""  # 'DataLoader worker process 0' when it happened there
+
+    def named(self, *names: str) -> Input | None:
+        """The tensor that goes by one of these names in the failed call."""
+        return next((item for item in self.inputs if item.name in names and item.shape is not None), None)
+
+
+def describe(error: BaseException) -> Crash:
+    """Read a traceback. The exception and its traceback are left as they are."""
+    crash = Crash(type=type(error).__name__, message=str(error), inputs=[])
+    frames = _frames(error.__traceback__)
+    for frame, line, _ in frames:
+        if is_user_file(frame.f_code.co_filename):
+            crash.source = source_of(frame.f_code.co_filename, line, frame.f_code.co_name)
+    if frames:
+        frame, line, instruction = frames[-1]
+        crash.in_user_code = is_user_file(frame.f_code.co_filename)
+        expression = failed_expression(frame.f_code, line, instruction)
+        if expression is not None:
+            crash.call = ast.unparse(expression)
+            crash.operator = operator_of(expression)
+    for name in DESCRIBERS:
+        if name in sys.modules:
+            module, _, attribute = DESCRIBERS[name].partition(":")
+            add: Callable[[Crash, list[Any]], None] = getattr(importlib.import_module(module), attribute)
+            add(crash, frames)
+    _from_worker(crash)
+    return crash
+
+
+def _frames(trace: TracebackType | None) -> list[tuple[FrameType, int, int]]:
+    found = []
+    while trace is not None:
+        found.append((trace.tb_frame, trace.tb_lineno, trace.tb_lasti))
+        trace = trace.tb_next
+    return found
+
+
+def failed_expression(code: CodeType, line: int, instruction: int) -> ast.expr | None:
+    """The call or operation that was running, as precisely as this Python tells."""
+    if hasattr(code, "co_positions"):
+        position = list(code.co_positions())[instruction // 2]
+        first, last, start, end = position
+        if first is not None and last is not None and start is not None and end is not None:
+            lines = [linecache.getline(code.co_filename, number) for number in range(first, last + 1)]
+            raw = [text.encode() for text in lines]
+            if raw and raw[0]:
+                raw[-1] = raw[-1][:end]
+                raw[0] = raw[0][start:]
+                found = _expression(b"".join(raw).decode(errors="replace"))
+                if found is not None:
+                    return found
+    return _expression(linecache.getline(code.co_filename, line).strip().removeprefix("return "))
+
+
+def _expression(text: str) -> ast.expr | None:
+    try:
+        tree = ast.parse(f"({text.strip()})", mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    return tree
+
+
+_SIGNS = {
+    ast.MatMult: "matmul",
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.Pow: "pow",
+    ast.Mod: "remainder",
+    ast.FloorDiv: "floor_divide",
+}
+
+
+def operator_of(expression: ast.expr) -> str:
+    """The name of what an expression does.
+
+    >>> operator_of(ast.parse("a @ b", mode="eval").body), operator_of(ast.parse("F.linear(x, w)", mode="eval").body)
+    ('matmul', 'linear')
+    """
+    if isinstance(expression, ast.BinOp):
+        return _SIGNS.get(type(expression.op), "")
+    if isinstance(expression, ast.Compare):
+        return "compare"
+    if isinstance(expression, ast.Subscript):
+        return "index"
+    if isinstance(expression, ast.Call):
+        function = expression.func
+        if isinstance(function, ast.Attribute):
+            return function.attr
+        if isinstance(function, ast.Name):
+            return function.id
+    return ""
+
+
+def operands(expression: ast.expr) -> list[ast.expr]:
+    """What an expression is given: arguments, the object of a method, both sides of an operation."""
+    if isinstance(expression, ast.BinOp):
+        return [expression.left, expression.right]
+    if isinstance(expression, ast.Compare):
+        return [expression.left, *expression.comparators]
+    if isinstance(expression, ast.Subscript):
+        return [expression.value, expression.slice]
+    if isinstance(expression, ast.Call):
+        given = [part.value if isinstance(part, ast.Starred) else part for part in expression.args]
+        given += [keyword.value for keyword in expression.keywords]
+        if isinstance(expression.func, ast.Attribute):
+            given.insert(0, expression.func.value)
+        return given
+    return []
+
+
+_MISSING = object()
+
+
+def value_of(expression: ast.expr, frame: FrameType) -> Any:
+    """What a name, attribute or element is in a frame, without calling anything of the user's; `_MISSING` else."""
+    if isinstance(expression, ast.Name):
+        return frame.f_locals.get(expression.id, frame.f_globals.get(expression.id, _MISSING))
+    if isinstance(expression, ast.Attribute):
+        owner = value_of(expression.value, frame)
+        if owner is _MISSING:
+            return _MISSING
+        held = getattr(owner, "__dict__", {})
+        for place in (held, held.get("_parameters", {}), held.get("_buffers", {}), held.get("_modules", {})):
+            if expression.attr in place:
+                return place[expression.attr]
+        return _MISSING
+    if isinstance(expression, ast.Subscript) and isinstance(expression.slice, ast.Constant):
+        owner = value_of(expression.value, frame)
+        if isinstance(owner, (list, tuple, dict)):
+            try:
+                return owner[expression.slice.value]  # type: ignore[index]
+            except (KeyError, IndexError, TypeError):
+                return _MISSING
+    return _MISSING
+
+
+def is_known(value: Any) -> bool:
+    return value is not _MISSING
+
+
+_LOADER = re.compile(r"Caught (\w+) in (DataLoader worker process \d+)")
+_FILE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+
+
+def _from_worker(crash: Crash) -> None:
+    """An exception that came from another process carries its traceback as text."""
+    match = _LOADER.search(crash.message)
+    if not match:
+        return
+    crash.type, crash.worker = match[1], match[2]
+    crash.phase = "data"
+    places = [place for place in _FILE.findall(crash.message) if is_user_file(place[0])]
+    if places:
+        file, line, function = places[-1]
+        crash.source = source_of(file, int(line), function)
+    every = _FILE.findall(crash.message)
+    crash.in_user_code = bool(every) and is_user_file(every[-1][0])
+    last = [text for text in crash.message.strip().splitlines() if text.strip()][-1]
+    crash.message = last.partition(": ")[2] or last
+    crash.operator, crash.call, crash.inputs, crash.module = "", "", [], None

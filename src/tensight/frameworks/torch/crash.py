@@ -1,0 +1,109 @@
+"""What PyTorch adds to a crash: the module, forward or backward, and the tensors the failed operator was given."""
+
+from __future__ import annotations
+
+import ast
+import re
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+
+from tensight.frameworks.crash import Crash, Input, failed_expression, is_known, operands, operator_of, value_of
+from tensight.frameworks.source import is_user_file
+from tensight.frameworks.torch.wrappers import walk
+
+Frame = tuple[FrameType, int, int]
+_BACKWARD = ("_engine_run_backward", "backward")
+_PRIVATE = re.compile(r"[/\\]torch[/\\](?:.*[/\\])?_")  # where operators are written out in Python: no place a user knows
+_NODE = re.compile(r"output \d+ of (\w+?)(?:Backward\d*)?,")
+
+
+def add_to(crash: Crash, frames: list[Frame]) -> None:
+    """Fill in what the frames of a traceback show of modules and tensors."""
+    _module(crash, frames)
+    _phase(crash, frames)
+    for frame, line, instruction in reversed(frames):
+        if _PRIVATE.search(frame.f_code.co_filename):
+            continue
+        expression = failed_expression(frame.f_code, line, instruction)
+        found = _tensors(frame, expression) if expression is not None else []
+        if found and expression is not None:
+            crash.inputs = found
+            crash.call, crash.operator = ast.unparse(expression), operator_of(expression)
+            break
+        if is_user_file(frame.f_code.co_filename):
+            break
+    if crash.operator == "run_backward":
+        crash.operator, crash.call = "backward", ""
+    node = _NODE.search(crash.message)
+    if node:
+        crash.operator = re.sub(r"(?<!^)(?=[A-Z])", "_", node[1]).lower()
+
+
+def _module(crash: Crash, frames: list[Frame]) -> None:
+    running = [frame.f_locals["self"] for frame, _, _ in frames if _runs_module(frame)]
+    if not running:
+        return
+    innermost = running[-1]
+    crash.module_type = type(innermost).__name__
+    crash.module = ""
+    for root in running:
+        path = next((path for path, part in walk(root) if part is innermost), None)
+        if path is not None:
+            crash.module = path
+            return
+
+
+def _runs_module(frame: FrameType) -> bool:
+    return frame.f_code.co_name in ("forward", "_call_impl", "_wrapped_call_impl") and isinstance(
+        frame.f_locals.get("self"), nn.Module
+    )
+
+
+def _phase(crash: Crash, frames: list[Frame]) -> None:
+    for frame, _, _ in frames:
+        file, function = frame.f_code.co_filename, frame.f_code.co_name
+        if function in _BACKWARD and not is_user_file(file):
+            crash.phase = "backward"
+            return
+        if function == "step" and isinstance(frame.f_locals.get("self"), torch.optim.Optimizer):
+            crash.phase = "update"
+            return
+        if function == "__next__" and "dataloader" in file:
+            crash.phase = "data"
+            return
+    if crash.module is not None or torch.is_grad_enabled():
+        crash.phase = "forward" if crash.module is not None else ""
+
+
+def _tensors(frame: FrameType, expression: ast.expr) -> list[Input]:
+    """The tensors that the failing expression of a frame was given, by the names they have there."""
+    found: list[Input] = []
+    for given in operands(expression):
+        value = value_of(given, frame)
+        if is_known(value):
+            found += _described(ast.unparse(given), value)
+    return found if any(item.shape is not None for item in found) else []
+
+
+def _described(name: str, value: Any) -> list[Input]:
+    if isinstance(value, torch.Tensor):
+        dtype, device = str(value.dtype).removeprefix("torch."), str(value.device)
+        shape = tuple(value.shape)
+        words = f"{dtype}[{', '.join(map(str, shape))}] on {device}"
+        if value.dtype in (torch.int64, torch.int32) and value.numel() and not value.is_meta:
+            words += f", from {int(value.min())} to {int(value.max())}"
+        return [Input(name, words, shape, dtype, device)]
+    if isinstance(value, nn.Module):
+        return []
+    if isinstance(value, (list, tuple)) and len(value) <= 64:
+        found = []
+        for index, item in enumerate(value):
+            if isinstance(item, torch.Tensor):
+                found += _described(f"{name}[{index}]", item)
+        return found[:8]
+    if isinstance(value, (int, float)):
+        return [Input(name, repr(value))]
+    return []

@@ -1,0 +1,143 @@
+"""The training's end of the wire, over real sockets."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tensight.control import AddWatchpoint, Link, Machine, Pause
+from tensight.control.address import Address
+from tensight.control.messages import WIRE, Answer, Goodbye, Hello, Pages, Request, Status
+from tensight.records import Watchpoint
+from tests.control.wire import LONG, FakeServer, send, server
+
+HELLO = Hello(WIRE, "lenet-1", "/runs/lenet-1", 0, 1, os.getpid(), 0.0, "here")
+
+
+def until(true: Callable[[], object]) -> None:
+    """Wait for something that will come."""
+    deadline = time.monotonic() + LONG
+    while not true():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def there() -> object:
+    with server() as made:
+        yield made
+
+
+def test_a_training_says_hello_and_then_how_it_is(there: FakeServer) -> None:
+    link = Link(there.address, HELLO).start()
+    link.send(Status(Machine(step=7)))
+    assert there.next(Hello) == HELLO
+    status = there.next(Status)
+    assert isinstance(status, Status)
+    assert status.machine.step == 7
+    link.close("finished")
+    assert there.next(Goodbye) == Goodbye("finished")
+    there.gone()
+
+
+def test_commands_wait_for_the_training_to_ask_for_them(there: FakeServer) -> None:
+    link = Link(there.address, HELLO).start()
+    connection = there.connection()
+    point = Watchpoint(3, "TL", {"max_gt": math.inf, "min_gt": -0.0})
+    send(connection, Request(1, Pause()))
+    send(connection, Request(2, AddWatchpoint(point)))
+    got: list[object] = []
+    until(lambda: got.extend(link.receive()) or len(got) == 2)
+    assert got == [Request(1, Pause()), Request(2, AddWatchpoint(point))]
+    link.send(Answer(1))
+    assert there.next(Answer) == Answer(1)
+    link.close("finished")
+
+
+def test_a_waiting_training_is_woken_by_a_command(there: FakeServer) -> None:
+    link = Link(there.address, HELLO).start()
+    connection = there.connection()
+    until(lambda: link.connected)
+    link.receive()
+    send(connection, Request(1, Pause()))
+    link.wait(LONG)
+    until(link.receive)
+    link.close("finished")
+
+
+def test_the_number_of_pages_is_known(there: FakeServer) -> None:
+    link = Link(there.address, HELLO).start()
+    send(there.connection(), Pages(2))
+    until(lambda: link.pages == 2)
+    link.close("finished")
+
+
+def test_a_server_that_comes_back_hears_the_latest_state() -> None:
+    with server() as first:
+        link = Link(first.address, HELLO).start()
+        first.next(Hello)
+        port = first.port
+    until(lambda: not link.connected)
+    assert link.pages == 0
+    link.send(Status(Machine(state="paused", step=41)))
+    with server(port) as second:
+        second.next(Hello)
+        status = second.next(Status)
+        assert isinstance(status, Status)
+        assert status.machine.step == 41
+        link.close("finished")
+
+
+def test_a_training_without_a_server_runs_on() -> None:
+    link = Link(Address("127.0.0.1", 1, "secret"), HELLO).start()
+    link.send(Status(Machine()))
+    assert link.receive() == []
+    assert not link.connected
+    link.close("finished")
+    link.send(Status(Machine()))
+    assert link.receive() == []
+
+
+def test_a_wrong_token_is_told_and_not_tried_again(there: FakeServer) -> None:
+    link = Link(Address("127.0.0.1", there.port, "wrong"), HELLO).start()
+    until(lambda: link.refused)
+    assert "refused the token" in link.refused
+    link.close("finished")
+
+
+KILLED = """
+import os, signal, sys, time
+from tensight.control import Link
+from tensight.control.address import Address
+from tensight.control.messages import WIRE, Hello
+link = Link(Address("127.0.0.1", int(sys.argv[1]), "secret"), Hello(WIRE, "r", "/r", 0, 1, os.getpid(), 0.0, "h")).start()
+while not link.connected:
+    time.sleep(0.01)
+child = os.fork()
+if child == 0:
+    assert not link.connected
+    signal.pause()
+sys.stdout.write(str(child) + "\\n")
+sys.stdout.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_training_is_missed_at_once_though_its_forked_child_lives(there: FakeServer) -> None:
+    training = subprocess.Popen([sys.executable, "-c", KILLED, str(there.port)], stdout=subprocess.PIPE)
+    assert training.stdout is not None
+    child = int(training.stdout.readline())
+    try:
+        there.gone()
+        os.kill(child, 0)  # it lives, and holds nothing of ours
+    finally:
+        os.kill(child, signal.SIGKILL)
+        training.wait(LONG)
+        training.stdout.close()

@@ -1,0 +1,4 @@
+import torch
+
+samples = [torch.ones(3), torch.ones(3), torch.ones(4)]
+batch = torch.stack(samples)

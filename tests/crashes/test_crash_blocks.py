@@ -1,0 +1,147 @@
+"""A crash gets a block: line, module, operator, what it was given, which disagrees and what to do."""
+
+from __future__ import annotations
+
+import copy
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tensight.session.crashing import crash_of
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def crash(name: str) -> tuple[dict[str, Any], BaseException]:
+    """Run a program as a script in this process and explain the exception that leaves it."""
+    path = PROGRAMS / f"{name}.py"
+    try:
+        exec(compile(path.read_text(), str(path), "exec"), {"__name__": "__main__", "__file__": str(path)})
+    except Exception as error:
+        return crash_of(error), error
+    raise AssertionError(f"{name} did not crash")
+
+
+# program → module, operator, phase, line, a word of the title, words of the inputs, a word of the fix
+CASES: dict[str, tuple[str | None, str, str, str, str, tuple[str, ...], str]] = {
+    "linear_shape": (
+        "head",
+        "linear",
+        "forward",
+        "return self.head(self.body(x))",
+        "takes 20 features and was given 10",
+        ("input: float32[4, 10] on cpu", "self.weight: float32[5, 20] on cpu"),
+        "nn.Linear(10, 5)",
+    ),
+    "conv_channels": (
+        "0",
+        "conv2d",
+        "forward",
+        "net(torch.randn(2, 28, 28, 3))",
+        "takes 3 channels and was given 28",
+        ("input: float32[2, 28, 28, 3] on cpu", "weight: float32[8, 3, 3, 3] on cpu"),
+        "permute(0, 3, 1, 2)",
+    ),
+    "broadcast": (
+        None,
+        "sub",
+        "",
+        "loss = ((prediction - target) ** 2).mean()",
+        "3 against 4 in dimension 1",
+        ("prediction: float32[8, 3] on cpu", "target: float32[8, 4] on cpu"),
+        "shapes",
+    ),
+    "dtype": (
+        "0",
+        "linear",
+        "forward",
+        "net(x)",
+        "number formats do not fit",
+        ("input: float64[3, 4] on cpu", "self.weight: float32[2, 4] on cpu"),
+        "x.float()",
+    ),
+    "device": (
+        "",
+        "linear",
+        "forward",
+        "net(x)",
+        "different devices",
+        ("input: float32[3, 4] on cpu", "self.weight: float32[2, 4] on meta"),
+        "one device",
+    ),
+    "backward_twice": (None, "backward", "backward", "loss.backward()", "twice", (), "hidden.detach()"),
+    "in_place": (None, "sigmoid", "backward", "out.sum().backward()", "changed in place", (), "out of place"),
+    "embedding_index": (
+        "table",
+        "embedding",
+        "forward",
+        "return self.table(tokens).sum()",
+        "outside the table",
+        ("input: int64[2] on cpu, from 1 to 10", "weight: float32[10, 4] on cpu"),
+        "num_embeddings",
+    ),
+    "target_class": (
+        None,
+        "cross_entropy_loss",
+        "",
+        "loss = nn.functional.cross_entropy(logits, labels)",
+        "class 3",
+        ("input: float32[4, 3] on cpu", "target: int64[4] on cpu, from 1 to 3"),
+        "count classes from 0",
+    ),
+    "out_of_memory": (
+        None,
+        "sub",
+        "",
+        "table = rows - rows.view(1, -1)",
+        "out of memory: sub wanted 65536.0 GiB",
+        ("rows: float32[4194304, 1] on cpu",),
+        "smaller batch",
+    ),
+    "plain_python": (None, "index", "", "return scores[name].max()", "KeyError: 'valid'", (), ""),
+    "detached_loss": (None, "backward", "backward", "loss.backward()", "not connected", (), "output itself"),
+    "stack_shapes": (
+        None,
+        "stack",
+        "",
+        "batch = torch.stack(samples)",
+        "different shapes",
+        ("samples[0]: float32[3] on cpu", "samples[2]: float32[4] on cpu"),
+        "collate_fn",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_crash_names_module_operator_line_and_what_it_was_given(name):
+    module, operator, phase, code, title, inputs, fix = CASES[name]
+    block, _ = crash(name)
+    where = block["where"]
+    assert where["code"] == code
+    assert where["file"].endswith(f"{name}.py")
+    assert (where["module"], where["op"], where["phase"] or "") == (module, operator, phase)
+    assert title in block["title"]
+    assert set(inputs) <= set(block["inputs"])
+    assert fix in " ".join(block["fix"])
+    assert block["why"]
+
+
+def test_an_exception_in_a_loader_worker_is_traced_to_the_line_in_the_worker():
+    block, _ = crash("loader_worker")
+    assert block["where"]["code"] == "return torch.tensor(float(len(names[index])))"
+    assert block["where"]["phase"] == "data"
+    assert "DataLoader worker process 0" in block["why"]
+    assert block["title"].startswith("KeyError: 1")
+
+
+def test_the_traceback_stays_as_it_was():
+    _, error = crash("broadcast")
+    before = copy.copy(traceback.format_exception(error))
+    crash_of(error)
+    assert traceback.format_exception(error) == before
+
+
+def test_an_error_without_a_traceback_or_message_is_still_said():
+    assert crash_of(ValueError())["title"] == "ValueError"

@@ -1,0 +1,75 @@
+"""Steps that are too large, too small, or none at all."""
+
+from __future__ import annotations
+
+import math
+
+from tests.diagnosis.builders import Run, nan
+
+
+def test_updates_as_large_as_the_weights_and_a_loss_that_runs_away_mean_a_high_rate() -> None:
+    run = Run(lr=3.0)
+    for layer in run.layers:
+        layer.update = 5.0
+    run.train(10.0)
+    run.train(1e4)
+    run.train(1e11)
+    for layer in run.layers:
+        layer.output = layer.gradient = nan()
+    for _ in range(8):
+        run.train(math.nan)
+    (finding,) = run.end()
+    assert (finding.fault, finding.category, finding.since_step) == ("lr_too_high", "lr-schedule", 0)
+    assert finding.where.op == "SGD.step"
+    assert finding.where.line == 9
+    assert finding.then
+
+
+def test_updates_too_small_to_matter_mean_a_low_rate() -> None:
+    run = Run(lr=1e-7)
+    for layer in run.layers:
+        layer.update = 1e-9
+    (finding,) = run.stall(60, loss=1.64).end()
+    assert (finding.fault, finding.since_step) == ("lr_too_low", 0)
+    assert finding.where.line == 9
+
+
+def test_small_updates_are_fine_while_the_loss_falls() -> None:
+    run = Run(lr=1e-7)
+    for layer in run.layers:
+        layer.update = 1e-9
+    assert run.learn(60).faults() == []
+
+
+def test_a_rate_of_zero_from_the_start_is_named() -> None:
+    run = Run(lr=0.0)
+    for layer in run.layers:
+        layer.update = 0.0
+    (finding,) = run.stall(40).end()
+    assert (finding.fault, finding.since_step) == ("lr_is_zero", 0)
+
+
+def test_a_rate_that_reaches_zero_halfway_is_named_since_then() -> None:
+    run = Run()
+    run.learn(30)
+    run.lr = 0.0
+    (finding,) = run.stall(40, loss=0.4).end()
+    assert (finding.fault, finding.since_step) == ("lr_is_zero", 30)
+
+
+def test_a_schedule_stepped_too_often_is_named() -> None:
+    run = Run()
+    for at in range(100):
+        run.lr = max(0.1 * 0.5**at, 1e-12)
+        run.train(1.4 - min(at, 8) / 100)
+    (finding,) = run.end()
+    assert finding.fault == "lr_decays_too_fast"
+    assert finding.since_step == 10
+
+
+def test_a_cosine_schedule_is_not_too_fast() -> None:
+    run = Run()
+    for at in range(100):
+        run.lr = 0.1 * 0.5 * (1 + math.cos(math.pi * at / 100))
+        run.train(1.4 if at > 20 else 1.5)
+    assert run.faults() == []

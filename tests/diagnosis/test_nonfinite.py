@@ -1,0 +1,115 @@
+"""The first value that is not finite: in the data, forward, loss, backward, update."""
+
+from __future__ import annotations
+
+import math
+
+from tensight.records import Observation, Source
+from tests.diagnosis.builders import Run, nan, stats
+
+ROOT = Source("train.py", 15, "return torch.sqrt(d2.sum(1))", "distance")
+
+
+def _gradients_break(run: Run) -> None:
+    run.learn(9, 1.0, 0.5)
+    for layer in run.layers:
+        layer.gradient = nan(256)
+    run.train(0.5)
+
+
+def test_gradients_that_break_under_a_finite_loss_are_placed_in_the_backward_pass() -> None:
+    run = Run()
+    _gradients_break(run)
+    (finding,) = run.end()
+    assert finding.category == "numeric-nonfinite"
+    assert finding.since_step == 9
+    assert "backward pass; forward values were all finite" in finding.since
+
+
+def test_a_replay_names_the_operator_its_line_and_the_reason() -> None:
+    run = Run()
+    _gradients_break(run)
+    before = run.engine.findings[0].fault
+    facts = {"in.0.zero": 3, "in.0.count": 32, "in.0.min": 0.0, "in.0.max": 4.0, "node": "SqrtBackward0", "bad_nan": 3}
+    new = run.replay("aten.sqrt", 9, phase="backward", source=ROOT, facts=facts, then=("12 more gradients",))
+    assert before == "nonfinite_value"
+    assert [finding.fault for finding in new] == ["sqrt_zero_gradient"]
+    (finding,) = run.end()
+    assert (finding.where.file, finding.where.line) == ("train.py", 15)
+    assert finding.where.op == "aten.sqrt"
+    assert finding.replay == "exact"
+    assert "3 of 32" in finding.why
+    assert "infinite slope" in finding.why
+
+
+def test_a_nan_in_the_batch_is_the_datas_fault_and_nothing_elses() -> None:
+    run = Run()
+    run.learn(5)
+    run.input = nan(64, 1)
+    for layer in run.layers:
+        layer.output = layer.gradient = nan()
+    run.train(math.nan)
+    (finding,) = run.end()
+    assert (finding.fault, finding.category, finding.since_step) == ("nan_in_input", "data", 5)
+    assert finding.where.module == "fc1"
+
+
+def test_a_nan_in_the_targets_is_told_from_one_in_the_input() -> None:
+    run = Run()
+    run.learn(5)
+    target = run.tensor("target", "", "target", dtype="float32")
+    run.layers[0].gradient = nan()
+    run.train(math.nan, observations=[*run.observations(), Observation(target, 100, nan(32, 1))])
+    assert run.faults() == ["nan_in_target"]
+
+
+def test_the_first_module_with_a_bad_output_is_named() -> None:
+    run = Run()
+    run.learn(5)
+    run.layers[1].output = run.layers[2].output = nan()
+    for layer in run.layers:
+        layer.gradient = nan()
+    run.train(math.nan)
+    (finding,) = run.end()
+    assert finding.where.module == "fc2"
+    assert "everything before it in this step was finite" in finding.why
+
+
+def test_an_infinite_float16_output_is_an_overflow_of_its_format() -> None:
+    run = Run()
+    run.learn(5)
+    run.layers[1].dtype = "float16"
+    run.tensor("output", "half", "output.0", dtype="float16", type="Linear")
+    seen = run.observations()
+    seen.insert(1, Observation(run.tensor("output", "half", "output.0"), 0, stats(100.0, 64, pos_inf=2)))
+    run.train(math.inf, observations=seen)
+    (finding,) = run.end()
+    assert (finding.fault, finding.category) == ("fp16_overflow", "precision")
+
+
+def test_a_loss_that_breaks_by_itself_is_placed_in_its_line() -> None:
+    run = Run()
+    run.learn(5)
+    run.train(math.inf)
+    (finding,) = run.end()
+    assert finding.where.line == 20
+    assert "all outputs of the network were finite" in finding.why
+
+
+def test_weights_that_an_update_breaks_are_the_optimizers_fault() -> None:
+    run = Run()
+    run.learn(5)
+    seen = run.observations()
+    weight = run.tensor("weight", "fc1", "weight")
+    seen = [Observation(one.tensor, one.order, nan(), one.phase) if one.tensor == weight else one for one in seen]
+    run.train(0.5, observations=seen)
+    (finding,) = run.end()
+    assert "optimizer itself" in finding.why
+    assert finding.where.op == "SGD.step"
+
+
+def test_nothing_is_said_of_a_finite_run_that_was_replayed() -> None:
+    run = Run()
+    run.learn(10)
+    run.replay("aten.sqrt", 5, phase="backward", source=ROOT)
+    assert run.faults() == []

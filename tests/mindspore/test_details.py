@@ -1,0 +1,178 @@
+"""What is particular to MindSpore."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import mindspore as ms
+import mindspore.dataset as dataset
+import numpy as np
+import pytest
+from mindspore import Tensor, mint, nn, ops
+from mindspore.amp import DynamicLossScaler
+
+from tensight.frameworks.mindspore.values import tensors
+from tests.mindspore.programs import PARAMETERS, STEPS, Net, batches, by_functions, new_net, number, watched
+
+
+def test_a_loss_scale_inside_the_optimizer_is_taken_out_of_the_gradients() -> None:
+    def run(scale: float) -> Any:
+        def rule(parameters: Any) -> nn.Cell:
+            return nn.Momentum(parameters, 0.1, 0.9, loss_scale=scale)
+
+        class Scaled(nn.MSELoss):
+            def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+                return super().construct(logits, labels) * scale
+
+        return watched(lambda: by_functions(rule=rule, criterion=Scaled()))[1]
+
+    plain, scaled = run(1.0), run(1024.0)
+    for name in PARAMETERS:
+        one, other = (sink.observed("gradient", name, 0)[0][1].stats for sink in (plain, scaled))
+        assert one is not None
+        assert other is not None
+        assert other.l2 == pytest.approx(one.l2, rel=1e-5)
+
+
+def test_a_layer_that_is_replaced_is_told_and_told_apart_by_identity() -> None:
+    def replace(net: nn.Cell, step: int) -> None:
+        if step == 1:
+            net.second = nn.Dense(8, 2)
+
+    _, sink = watched(lambda: by_functions(between=replace))
+    holders = {parameter.name: parameter.optimizer for parameter in sink.only_network.parameters}
+    assert holders == {
+        "first.weight": "Momentum",
+        "first.bias": "Momentum",
+        "second.weight": "",
+        "second.bias": "",
+    }
+    ids = {info.id for info, _ in sink.observed("weight", "second.weight")}
+    assert len(ids) == 2
+
+
+def test_optimizers_of_mint_are_optimizers_too() -> None:
+    def rule(parameters: Any) -> nn.Cell:
+        return mint.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+    plain = by_functions(rule=rule)
+    answer, sink = watched(lambda: by_functions(rule=rule))
+    assert answer == plain
+    assert len(sink.named("updated")) == STEPS
+    assert sink.scalars["lr"] == pytest.approx(0.1)
+    assert {info.name for info, _ in sink.observed("gradient")} == set(PARAMETERS)
+
+
+def test_gradients_of_inputs_alone_are_no_training() -> None:
+    def run() -> Any:
+        net = new_net()
+        slope = ms.grad(lambda x: net(x).sum())
+        return [slope(x).asnumpy().tobytes() for x, _ in batches()]
+
+    plain = run()
+    answer, sink = watched(run)
+    assert answer == plain
+    assert not sink.named("backward")
+    assert not sink.named("loss")
+
+
+def test_the_operator_that_made_a_prediction_is_known() -> None:
+    class Classifier(Net):
+        def construct(self, x: Tensor) -> Tensor:
+            return ops.softmax(super().construct(x), -1)
+
+    _, sink = watched(lambda: by_functions(Classifier, criterion=nn.CrossEntropyLoss()))
+    values = sink.events("loss")[0].values
+    assert values["function"] == "cross_entropy"
+    assert values["prediction_from"] == "softmax"
+    assert values["prediction_row_sum_max"] == pytest.approx(1.0, rel=1e-5)
+
+
+def test_a_scaler_inside_jit_is_compiled_as_mindspore_wrote_it() -> None:
+    def run() -> Any:
+        scaler = DynamicLossScaler(1024, 2, 100)
+
+        @ms.jit
+        def scaled(loss: Tensor) -> Tensor:
+            return scaler.scale(loss)
+
+        return [number(scaled(Tensor(float(value), ms.float32))) for value in (1, 2)]
+
+    assert watched(run)[0] == run() == [1024.0, 2048.0]
+
+
+def test_each_epoch_counts_its_batches_from_zero() -> None:
+    def run() -> Any:
+        rows = np.arange(32, dtype="f").reshape(16, 2)
+        data = dataset.NumpySlicesDataset(rows, ["x"], shuffle=False, num_parallel_workers=1).batch(8)
+        fresh = [b["x"].asnumpy().sum() for _ in range(2) for b in data.create_dict_iterator(num_epochs=1)]
+        iterator = data.create_dict_iterator(num_epochs=2, output_numpy=True)
+        return fresh + [b["x"].sum() for _ in range(2) for b in iterator]
+
+    plain = run()
+    answer, sink = watched(run)
+    assert answer == plain
+    assert [one.values["index"] for one in sink.events("batch")] == [0, 1] * 4
+    assert {one.values["part"] for one in sink.events("batch")} == {"BatchDataset"}
+    assert all("repeat_of" not in one.values for one in sink.events("batch"))
+
+
+def test_a_batch_that_comes_twice_is_told() -> None:
+    def run() -> None:
+        rows = np.concatenate([np.arange(16, dtype="f").reshape(8, 2)] * 2)
+        data = dataset.NumpySlicesDataset(rows, ["x"], shuffle=False, num_parallel_workers=1).batch(8)
+        for _ in data.create_tuple_iterator(num_epochs=1):
+            pass
+
+    _, sink = watched(run)
+    assert [one.values.get("repeat_of") for one in sink.events("batch")] == [None, 0]
+
+
+def test_an_error_of_the_user_leaves_the_model_as_it_came() -> None:
+    class Fails(Net):
+        def construct(self, x: Tensor) -> Tensor:
+            return self.first(self.first(x))
+
+    def run() -> Any:
+        net = new_net(Fails)
+        x, _ = next(batches())
+        with pytest.raises(ValueError, match="MatMul|shape"):
+            net(x)
+        return by_functions()
+
+    plain = run()
+    answer, sink = watched(run)
+    assert answer == plain
+    nodes = [info.node for info, _ in sink.observed(step=1) if info.kind in ("output", "activation")]
+    assert nodes == ["first", "act", "second", ""]
+
+
+def test_places_in_a_result_are_named_by_index_key_and_field() -> None:
+    one = Tensor(1.0)
+    assert [place for place, _ in tensors(one, "output")] == ["output.0"]
+    nested = (one, {"mask": [one, "text"]}, None)
+    assert [place for place, _ in tensors(nested, "output")] == ["output.0", "output.1.mask.0"]
+
+
+SCRIPT = """
+from tests.mindspore.programs import by_functions
+from tensight.frameworks.mindspore.adapter import MindSporeAdapter
+from tensight.testing.fakes import RecordingSink
+sink, adapter = RecordingSink(), MindSporeAdapter()
+adapter.attach(sink)
+by_functions()
+print(len(sink.named("updated")), len(sink.failures))
+"""
+
+
+def test_a_process_that_ends_under_the_adapter_ends_in_silence() -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], cwd=root, capture_output=True, text=True, timeout=240, check=True
+    )
+    assert done.stdout.split() == [str(STEPS), "0"]
+    assert "Exception ignored" not in done.stderr
+    assert "Traceback" not in done.stderr
