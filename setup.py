@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
@@ -48,16 +48,19 @@ class BuildWithKernel(build_py):
             self.announce(f"tensight: the native kernel was not built: {error}", level=3)
 
 
+class PlatformDistribution(Distribution):
+    """A distribution with something compiled in it."""
+
+    def has_ext_modules(self) -> bool:
+        return True
+
+
 class PlatformWheel(bdist_wheel):
     """A wheel for one platform and every Python: the kernel is loaded by ctypes and knows nothing of Python."""
-
-    def finalize_options(self) -> None:
-        super().finalize_options()
-        self.root_is_pure = False
 
     def get_tag(self) -> tuple[str, str, str]:
         _, _, platform_tag = super().get_tag()
         return "py3", "none", platform_tag
 
 
-setup(cmdclass={"build_py": BuildWithKernel, "bdist_wheel": PlatformWheel})
+setup(distclass=PlatformDistribution, cmdclass={"build_py": BuildWithKernel, "bdist_wheel": PlatformWheel})

@@ -139,7 +139,7 @@ def test_an_error_of_the_user_leaves_the_model_as_it_came() -> None:
     def run() -> Any:
         net = new_net(Fails)
         x, _ = next(batches())
-        with pytest.raises(ValueError, match="MatMul|shape"):
+        with pytest.raises(ValueError, match=r"MatMul|shape"):
             net(x)
         return by_functions()
 

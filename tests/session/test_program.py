@@ -59,6 +59,18 @@ def test_a_traceback_stays_as_it_was(tmp_path: Path) -> None:
     assert wanted in ours.stderr.replace(str(tmp_path) + "/", "")
 
 
+MODEL = """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.Linear(3, 2)))
+model(torch.zeros(1, 2))
+"""
+
+
+def test_a_traceback_through_a_model_stays_as_it_was(tmp_path: Path) -> None:
+    plain, ours = both(tmp_path, MODEL)
+    assert plain.stderr in ours.stderr
+
+
 def test_a_missing_script_is_one_sentence() -> None:
     with pytest.raises(UsageError, match=r"nowhere\.py: there is no such script"):
         Program("nowhere.py").check()

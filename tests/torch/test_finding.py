@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import io
+import warnings
 import weakref
 
 import torch
@@ -356,7 +357,9 @@ def test_pickling_saving_and_scripting_a_watched_model_works_as_without(watch: W
     file = io.BytesIO()
     torch.save(net, file)
     assert b"tensight" not in file.getvalue()
-    scripted = torch.jit.script(Net())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, of scripting as such
+        scripted = torch.jit.script(Net())
     assert scripted(torch.ones(1, 2)).shape == (1, 2)
     traced = torch.fx.symbolic_trace(Net())
     assert "tensight" not in traced.code

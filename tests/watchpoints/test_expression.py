@@ -15,13 +15,14 @@ from tensight.watchpoints.expression import Expression
 from tests.watchpoints.records import NAN, plain, sized, tensor, updated
 
 INFO = tensor()
+PLAIN = plain()
 
 
-def judged(text: str, now: Stats = plain(), *earlier: Stats):
+def judged(text: str, now: Stats = PLAIN, *earlier: Stats):
     return Expression(text).judge(now, History(tuple(range(len(earlier))), earlier), INFO)
 
 
-def holds(text: str, now: Stats = plain(), *earlier: Stats) -> bool:
+def holds(text: str, now: Stats = PLAIN, *earlier: Stats) -> bool:
     return bool(judged(text, now, *earlier).held)
 
 

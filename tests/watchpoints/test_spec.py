@@ -14,8 +14,8 @@ from tensight.watchpoints.catalogue import CONDITIONS, TensorTooLarge
 
 
 def test_a_condition_with_parameters_selector_and_limits_is_read():
-    text = 'TL(max_gt=1e2, mean_gt=-0.5) on gradient:encoder.*, loss after=5 every=2 at_most=3 in_a_row=4 action=pause name="big"'
-    assert spec.parse(text, 7) == Watchpoint(
+    limits = 'after=5 every=2 at_most=3 in_a_row=4 action=pause name="big"'
+    assert spec.parse(f"TL(max_gt=1e2, mean_gt=-0.5) on gradient:encoder.*, loss {limits}", 7) == Watchpoint(
         id=7,
         condition="TL",
         parameters={"max_gt": 100.0, "mean_gt": -0.5},

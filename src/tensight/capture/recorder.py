@@ -105,6 +105,7 @@ class Recorder:
         self._watching = False  # companions that want each node
         self._ended = False
         self._told_version = -1
+        self._order = 0
         self._bad: set[int] = set()
         self._in_trouble = False
         self._clear(self._now())

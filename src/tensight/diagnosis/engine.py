@@ -30,7 +30,7 @@ class Engine:
         if rules is None:
             from tensight.diagnosis.rules import all_rules
 
-            rules = all_rules()
+            rules = all_rules(on_error)
         self.case = Case()
         self._rules = list(rules)
         self._on_error = on_error

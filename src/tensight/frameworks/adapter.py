@@ -64,7 +64,8 @@ class Sink(Protocol):
         """What active watchpoints ask of this tensor; changes only between steps (see `needs_version`)."""
         ...
 
-    needs_version: int
+    @property
+    def needs_version(self) -> int: ...
 
     def observe(self, tensor: int, stats: Stats, phase: Phase = "forward", shape: tuple[int, ...] | None = None) -> None: ...
     def unobserved(self, tensor: int, error: str, phase: Phase = "forward") -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tensight.capture.companion import Companion
 from tensight.session.reacting import Notifying, Reacting
 from tensight.session.rewind import Rewind
-from tensight.session.rewind import Rewind
 from tensight.session.session import Session
 
 
@@ -16,8 +15,6 @@ def companions(session: Session) -> list[Companion]:
         found.append(Rewind(session.recorder, session.folder, budget=settings.budget))
     if settings.on_finding == "stop" or settings.on_hit == "stop":
         found.append(Reacting(session.recorder, settings))
-    if settings.rewind:
-        found.append(Rewind(session.recorder, session.folder, budget=settings.budget))
     if settings.notify:
         found.append(Notifying(settings.notify, str(session.folder)))
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tensight.runs import report as reports
 from tensight.runs.blocks import crash_block
 from tensight.session import startup
 from tensight.session.companions import companions
+from tensight.session.crashing import crash_of
 from tensight.session.program import Outcome, Program
 from tensight.session.session import Session, ended_word, is_off
 from tensight.session.settings import Settings
@@ -49,7 +49,7 @@ def launch(program: Program, settings: Settings, *, report: Path | None = None) 
 
 def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path | None) -> Ending:
     crashed = outcome.error is not None and not outcome.interrupted
-    crash = _explain_crash(session, outcome.error) if crashed and outcome.error is not None else None
+    crash = crash_of(outcome.error) if crashed and outcome.error is not None else None
     stopped = bool(session.recorder.stopping)
     session.finish(
         ended_word(outcome.exit_code, interrupted=outcome.interrupted, stopped=stopped, crashed=crashed),
@@ -84,19 +84,3 @@ def _tell(session: Session, terminal: Terminal, target: Path | None, findings: t
     terminal.line(f"{steps} steps{cost}; {verdict}")
     terminal.line(f"recorded in {session.folder}; see it again: tensight view {session.folder}")
     return hits
-
-
-def _explain_crash(session: Session, error: BaseException) -> Mapping[str, object]:
-    """The block beside the traceback; the plain message where nothing better is known."""
-    plain = {"title": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".strip(": ")}
-    for adapter in session.recorder.adapters:
-        explain = getattr(adapter, "explain_crash", None)
-        if explain is None:
-            continue
-        try:
-            found = explain(error)
-            if found:
-                return dict(found)
-        except Exception as failure:
-            session.recorder.failed("explaining the crash", failure)
-    return plain

@@ -87,14 +87,35 @@ def _exit_code(stop: SystemExit) -> int:
 
 
 def _show(error: BaseException) -> None:
-    """The traceback as it would have been without us: our own frames at its top are left out."""
-    trace = error.__traceback__
-    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
-        trace = trace.tb_next
+    """The traceback as it would have been without us: our own frames are left out wherever they stand."""
+    seen: set[int] = set()
+    _strip(error, seen)
     hook: Callable[..., object] = sys.excepthook
-    hook(type(error), error.with_traceback(trace), trace)
+    hook(type(error), error, error.__traceback__)
     sys.stderr.flush()
 
 
+def _strip(error: BaseException | None, seen: set[int]) -> None:
+    if error is None or id(error) in seen:
+        return
+    seen.add(id(error))
+    entries: list[types.TracebackType] = []
+    trace = error.__traceback__
+    while trace is not None:
+        if not _is_ours(trace.tb_frame.f_code.co_filename):
+            entries.append(trace)
+        trace = trace.tb_next
+    kept: types.TracebackType | None = None
+    for entry in reversed(entries):
+        kept = types.TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    error.__traceback__ = kept
+    _strip(error.__cause__, seen)
+    _strip(error.__context__, seen)
+
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
 def _is_ours(file: str) -> bool:
-    return file == __file__ or file.startswith("<frozen runpy") or file == runpy.__file__
+    demo = file.startswith(os.path.join(PACKAGE, "cli", "demos"))
+    return (file.startswith(PACKAGE) and not demo) or file.startswith("<frozen runpy") or file == runpy.__file__

@@ -114,6 +114,10 @@ class Rewind(Companion):
         recorder.engine = silence
         recorder._voice = silence
         recorder.companions = [self]
+        for adapter in recorder.adapters:
+            resume = getattr(adapter, "resume_in_copy", None)
+            if resume is not None:
+                resume()
 
 
 class _Silence:

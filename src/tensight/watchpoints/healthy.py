@@ -37,9 +37,9 @@ def starts_at_zero(info: TensorInfo) -> bool:
     >>> starts_at_zero(TensorInfo(id=0, kind="weight", node="fc", slot="weight", shape=(8, 4)))
     False
     """
-    if info.shape and sum(length > 1 for length in info.shape) <= 1:
-        return True
     slot, node = info.slot.lower(), info.node.lower()
+    if len(info.shape) == 1 or (info.shape and slot != "weight" and sum(length > 1 for length in info.shape) <= 1):
+        return True
     return any(word in slot for word in _STARTS_AT_ZERO) or ".lora_b" in f".{node}"
 
 
@@ -89,6 +89,8 @@ def _overflow(info: TensorInfo, now: Stats, around: Surroundings) -> str:
 def _all_zero(info: TensorInfo, now: Stats, around: Surroundings) -> str:
     if now.count < FEW:
         return "too few values to say more than chance"
+    if now.bad:
+        return "NaN and Inf are said by TO"
     if info.kind in _GRADIENTS and around.updates == 0:
         return "behind a layer that starts at zero, the first gradient is zero"
     return ""
@@ -126,6 +128,10 @@ def _not_changed(info: TensorInfo, now: Stats, around: Surroundings) -> str:
     return ""
 
 
+def _starts(info: TensorInfo, now: Stats, around: Surroundings) -> str:
+    return "a single number is a gate or a scale" if now.count == 1 else ""
+
+
 def _changed_much(info: TensorInfo, now: Stats, around: Surroundings) -> str:
     change = now.change
     if change is None:
@@ -143,6 +149,7 @@ _EXCUSES: dict[str, Callable[[TensorInfo, Stats, Surroundings], str]] = {
     "TZ": _all_zero,
     "AR": _saturated,
     "GV": _vanishing,
+    "WI": _starts,
     "WNC": _not_changed,
     "WCL": _changed_much,
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib.metadata import entry_points
+
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.accumulation import AccumulationNotScaled, MissingZeroGrad, TooFewOptimizerSteps
 from tensight.diagnosis.rules.data import (
@@ -81,6 +84,16 @@ RULES: tuple[type[Rule], ...] = (
 )
 
 
-def all_rules() -> list[Rule]:
-    """A fresh instance of every rule: they may remember what they saw."""
-    return [rule() for rule in RULES]
+ENTRY_POINTS = "tensight.rules"  # the group under which an installed package offers rules of its own
+
+
+def all_rules(on_error: Callable[[str, BaseException], None] | None = None) -> list[Rule]:
+    """A fresh instance of every rule, those of installed packages included: rules may remember what they saw."""
+    rules = [rule() for rule in RULES]
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            rules.append(entry.load()())
+        except Exception as error:
+            if on_error is not None:
+                on_error(f"rule {entry.name}", error)
+    return rules

@@ -38,7 +38,11 @@ class Backward:
             trains = bool(weights) and not self._watching.busy
             if trains:
                 self._watching.probe("loss", self._losses.tell)
-            result = original(executor, obj, operation, weights, *args)
+            outer, self._watching.backward = self._watching.backward, True
+            try:
+                result = original(executor, obj, operation, weights, *args)
+            finally:
+                self._watching.backward = outer
             if trains:
                 self._watching.probe("backward", self._updates.backward_ended, self._losses.network)
             return result

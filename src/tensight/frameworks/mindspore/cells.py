@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import mindspore
 from mindspore import Parameter, Tensor, nn
+from mindspore.context import _get_mode
 
 from tensight.frameworks.mindspore.functions import Functions
 from tensight.frameworks.mindspore.graphs import Graphs
@@ -36,6 +38,7 @@ class Cells:
         self._recording = recording  # whether MindSpore records for a gradient now
         self._functions = Functions(watching, self)
         self._thread = 0
+        self._process = os.getpid()
         self.stack: list[Frame] = []
         self.phase: Phase = "forward"
         self.inside = 0  # depth of what is neither model nor loss: optimizers, whole training steps in one graph
@@ -54,11 +57,12 @@ class Cells:
 
     def _handler(self, cell: nn.Cell, args: Any, kwargs: Any) -> Call | None:
         """Who goes along with this call; None when nobody does."""
-        if self._watching.busy or self.inside or not self._mine():
+        watching = self._watching
+        if watching.busy or watching.backward or self.inside or not self._mine():
             return None
         if isinstance(cell, OPTIMIZERS):
             return self._optimizer
-        if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
+        if _get_mode() == mindspore.GRAPH_MODE:
             return self._graph
         if self.stack:
             return self._inner if self._networks.cell(cell) or self._newcomer(cell) else None
@@ -67,11 +71,11 @@ class Cells:
         return self._outermost if self._networks.is_model(cell) and has_tensor(args, kwargs) else None
 
     def _mine(self) -> bool:
-        """Only one thread at a time is watched: a data pipeline's workers may call cells too."""
+        """Only one thread of this process at a time is watched: a data pipeline's workers may call cells too."""
         ident = threading.get_ident()
         if self._thread == ident:
             return True
-        if self.stack or self.inside:
+        if self.stack or self.inside or os.getpid() != self._process:
             return False
         self._thread = ident
         return True
@@ -187,7 +191,7 @@ class Cells:
         kind: Kind = "activation" if known.activation else "output"
         for place, tensor in tensors(result, "output"):
             self._watching.look(self.slot(known, kind, place, call, tensor), tensor, self.phase)
-            if known.activation:
+            if known.activation and self.phase == "forward":
                 self.losses.made(tensor, known.type)
             if self._follows(tensor):
                 self._follow(self._gradient_slot(known, "output_gradient", place, call, tensor), tensor)

@@ -49,7 +49,7 @@ class Functions:
         self._mode.__exit__(None, None, None)
 
     def _make(self) -> Any:
-        base = getattr(mindspore, "MsDispatchMode", None)
+        base: Any = getattr(mindspore, "MsDispatchMode", None)
         if base is None:
             return None
         seen = self._seen
@@ -74,4 +74,5 @@ class Functions:
         place = f"{function}.{frame.count(function)}"
         slot = cells.slot(frame.cell, "activation", place, frame.call, result, function)
         self._watching.look(slot, result, cells.phase)
-        cells.losses.made(result, function)
+        if cells.phase == "forward":
+            cells.losses.made(result, function)

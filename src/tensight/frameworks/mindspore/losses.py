@@ -50,7 +50,7 @@ class Losses:
         self._watching = watching
         self._names: IdentityMap[nn.Cell, str] = IdentityMap()
         self._slots: dict[tuple[str, str], Slot] = {}
-        self._made: tuple[weakref.ref[Tensor], str] | None = None  # the last activation and what it came from
+        self._made: tuple[int, str] = (0, "")  # address of the last activation, and what made it
         self._input: weakref.ref[Tensor] | None = None
         self.network = ""  # that was called last
         self.value: float | None = None
@@ -62,8 +62,11 @@ class Losses:
         self.network = network
 
     def made(self, tensor: Tensor, function: str) -> None:
-        """An activation gave this; a loss may be given it next."""
-        self._made = (weakref.ref(tensor), FUNCTIONS.get(function, function))
+        """An activation gave this; a loss may be given it next.
+
+        Only for tensors that a gradient is taken of: those stay in memory, so that their address is theirs alone.
+        """
+        self._made = (tensor.data_ptr(), FUNCTIONS.get(function, function))
 
     def called(self, cell: nn.Cell, args: Any, result: Any) -> None:
         """A loss cell has returned."""
@@ -77,8 +80,8 @@ class Losses:
             values["target_equals_input"] = len(given) > 1 and self._equals_input(given[1])
         function = type(cell).__name__
         values["function"] = FUNCTIONS.get(function, function)
-        made = self._made
-        values["prediction_from"] = made[1] if made is not None and made[0]() is given[0] else ""
+        address, made_by = self._made
+        values["prediction_from"] = made_by if address and given[0].data_ptr() == address else ""
         if isinstance(result, Tensor):
             values["result_shape"] = shape_text(result.shape)
             values["value"] = number(result)

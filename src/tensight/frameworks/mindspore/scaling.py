@@ -15,6 +15,7 @@ from tensight.frameworks.mindspore.values import number
 from tensight.frameworks.mindspore.watching import Watching, free_name
 from tensight.frameworks.source import user_source
 from tensight.records import Part
+from tensight.records.event import Value
 
 Call = Callable[..., Any]
 
@@ -66,7 +67,7 @@ class Scaling:
             return known
         base = type(scaler).__name__
         name = self._names[scaler] = free_name(base, (name for _, name in self._names.items()))
-        settings = {
+        settings: dict[str, Value] = {
             key: value
             for key in ("scale_factor", "scale_window")
             if isinstance(value := getattr(scaler, key, None), (int, float))

@@ -243,7 +243,7 @@ def checksum(network: Known) -> int:
         tensor = weight.ref()
         if tensor is not None and weight.kind == "weight":
             try:
-                total = zlib.crc32(np.ascontiguousarray(view(tensor)).view(np.uint8), total)
+                total = zlib.crc32(np.ascontiguousarray(view(tensor)).view(np.uint8).data, total)
             except Unjudged:
                 continue
     return total

@@ -38,6 +38,7 @@ class Watching:
         self.sink = sink
         self.turn = 0
         self.busy = False  # an operation of our own is running; probes look away
+        self.backward = False  # a backward pass is running: cells that are called now are computed again, not called
         self._told: set[str] = set()
 
     @property

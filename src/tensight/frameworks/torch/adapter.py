@@ -116,6 +116,12 @@ class TorchAdapter:
         if self.watching is not None:
             self.watching.depth_changed()
 
+    def resume_in_copy(self) -> None:
+        """In a copy of the process that runs a step again: steps are counted on, which a fork has stopped."""
+        if self.watching is not None:
+            self.watching.active = True
+            self.watching.depth_changed()
+
     def statistics(self, tensor: object, needs: Needs = ORDINARY, before: object | None = None) -> Stats:
         assert isinstance(tensor, torch.Tensor)
         return statistics.one(tensor, needs, before if isinstance(before, torch.Tensor) else None)

@@ -1,0 +1,79 @@
+"""What the network is fed is wrong."""
+
+from __future__ import annotations
+
+import math
+
+from tensight.records import Part, Source
+from tests.diagnosis.builders import Run, constant, nan, stats
+
+
+def test_inputs_that_are_all_zero_are_named() -> None:
+    run = Run()
+    run.input = constant(0.0)
+    (finding,) = run.stall(30).end()
+    assert (finding.fault, finding.since_step, finding.where.module) == ("constant_input", 0, "fc1")
+
+
+def test_inputs_that_are_constant_in_one_step_only_are_fine() -> None:
+    run = Run()
+    run.input = constant(0.0)
+    run.train(1.4)
+    run.input = 1.0
+    assert run.learn(20).faults() == []
+
+
+def test_huge_inputs_that_break_training_are_named_instead_of_what_follows() -> None:
+    run = Run(lr=0.01)
+    run.input = stats(6e4)
+    for layer in run.layers:
+        layer.gradient = 1e9
+        layer.output = 1e5
+        layer.update = 1e6
+    run.train(1.1e7)
+    for _ in range(12):
+        run.train(1e33)
+    (finding,) = run.end()
+    assert (finding.fault, finding.since_step, finding.where.module) == ("input_not_normalised", 0, "fc1")
+
+
+def test_huge_inputs_that_do_no_harm_are_left_alone() -> None:
+    run = Run()
+    run.input = stats(6e4)
+    assert run.learn(30).faults() == []
+
+
+def _labels(run: Run, classes: list[int]) -> Run:
+    assert run.loss_values is not None
+    for at, label in enumerate(classes):
+        run.loss_values |= {"target_distinct": 1, "target_min": label, "target_max": label, "target_entropy": 0.0}
+        run.train(1.4 + 0.1 * math.sin(at))
+    return run
+
+
+def test_batches_of_one_class_in_order_are_sorted_data() -> None:
+    run = Run()
+    line = Source("train.py", 10, "loader = DataLoader(data, batch_size=32)")
+    run.engine.part(Part("loader", "loader", "DataLoader", {"shuffle": False}, line))
+    (finding,) = _labels(run, [0] * 8 + [1] * 8 + [2] * 8 + [3] * 8).end()
+    assert (finding.fault, finding.since_step, finding.where.line) == ("unshuffled_sorted_by_class", 0, 10)
+
+
+def test_labels_that_alternate_by_design_are_not_sorted() -> None:
+    assert _labels(Run(), [0, 1] * 20).faults() == []
+
+
+def test_labels_that_a_probe_finds_unrelated_are_named_when_the_loss_stays_at_chance() -> None:
+    run = Run()
+    run.scalars["probe/label_information"] = 0.0
+    assert run.stall(150, loss=math.log(4)).faults() == ["labels_shuffled_against_inputs"]
+
+
+def test_a_loss_at_chance_without_a_probe_is_not_judged() -> None:
+    assert Run().stall(150, loss=math.log(4)).faults() == []
+
+
+def test_a_nan_in_an_unused_part_of_the_input_is_no_fault() -> None:
+    run = Run()
+    run.input = nan(64, 1)
+    assert run.learn(20).faults() == []

@@ -1,0 +1,113 @@
+"""The loss does not measure what the user meant."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tests.diagnosis.builders import Run
+
+PROBABILITIES = {
+    "prediction_min": 0.01,
+    "prediction_max": 0.9,
+    "prediction_row_sum_min": 1.0,
+    "prediction_row_sum_max": 1.0,
+    "prediction_from": "softmax",
+}
+
+
+def _with(**values: Any) -> Run:
+    run = Run()
+    assert run.loss_values is not None
+    run.loss_values |= values
+    return run
+
+
+def test_probabilities_given_to_cross_entropy_are_a_second_softmax() -> None:
+    run = _with(**PROBABILITIES)
+    run.layers[-1].activation = "softmax"
+    (finding,) = run.stall(20).end()
+    assert (finding.fault, finding.where.op, finding.where.module) == ("softmax_before_cross_entropy", "softmax", "head")
+    assert "softmax a second time" in finding.why
+
+
+def test_log_probabilities_given_to_cross_entropy_do_no_harm() -> None:
+    run = _with(prediction_min=-5.0, prediction_max=-0.1, prediction_from="log_softmax")
+    assert run.learn(20).faults() == []
+
+
+def test_small_logits_that_do_not_sum_to_one_are_fine() -> None:
+    run = _with(prediction_min=0.0, prediction_max=0.9, prediction_row_sum_min=0.4, prediction_row_sum_max=2.2)
+    assert run.learn(20).faults() == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"prediction_dim": 0, "prediction_max": -1.0},
+        {"prediction_max": -3.9, "prediction_min": -5.0},
+        {"prediction_max": -0.1, "prediction_min": -0.9},
+    ],
+)
+def test_log_softmax_over_the_batch_is_proven_by_what_cannot_be(values: dict[str, Any]) -> None:
+    run = _with(**({"function": "nll_loss", "prediction_from": "log_softmax", "prediction_min": -5.0} | values))
+    (finding,) = run.stall(20, loss=2.8).end()
+    assert (finding.fault, finding.where.op) == ("softmax_over_batch_dim", "log_softmax")
+
+
+@pytest.mark.parametrize(("low", "high"), [(-9.0, -0.001), (-1.5, -1.3)])
+def test_log_softmax_over_the_classes_is_fine(low: float, high: float) -> None:
+    run = _with(function="nll_loss", prediction_from="log_softmax", prediction_min=low, prediction_max=high)
+    assert run.learn(20).faults() == []
+
+
+def test_probabilities_given_to_nll_loss_are_named() -> None:
+    run = _with(function="nll_loss", **PROBABILITIES)
+    run.layers[-1].activation = "softmax"
+    (finding,) = run.learn(20, -0.25, -0.98).end()
+    assert (finding.fault, finding.where.module) == ("nll_on_probabilities", "head")
+
+
+def test_logits_given_to_nll_loss_are_named() -> None:
+    run = _with(function="nll_loss")
+    assert run.learn(20, 0.0, -30.0).faults() == ["nll_on_logits"]
+
+
+def test_sigmoid_before_a_loss_on_logits_is_named() -> None:
+    values = {"prediction_min": 0.1, "prediction_max": 0.9, "prediction_from": "sigmoid"}
+    run = _with(function="binary_cross_entropy_with_logits", **values)
+    assert run.stall(20, loss=0.69).faults() == ["sigmoid_before_bce_with_logits"]
+
+
+def test_logits_that_happen_to_lie_between_zero_and_one_are_fine() -> None:
+    run = _with(function="binary_cross_entropy_with_logits", prediction_min=0.1, prediction_max=0.9)
+    assert run.learn(20).faults() == []
+
+
+@pytest.mark.parametrize("function", ["mse_loss", "expression"])
+def test_a_column_against_a_vector_broadcasts_to_a_matrix(function: str) -> None:
+    run = _with(function=function, prediction_shape="64x1", target_shape="64")
+    (finding,) = run.stall(20, loss=7.8).end()
+    assert finding.fault == "broadcast_in_loss"
+    assert "64x64" in finding.title
+
+
+@pytest.mark.parametrize(("a", "b"), [("64x1", "64x1"), ("64", "64"), ("64x1", "1x64"), ("64x10", "10"), ("1", "1x1")])
+def test_shapes_that_fit_or_are_meant_to_broadcast_are_fine(a: str, b: str) -> None:
+    run = _with(function="mse_loss", prediction_shape=a, target_shape=b)
+    assert run.learn(20).faults() == []
+
+
+def test_a_summed_loss_that_diverges_is_blamed_on_the_sum() -> None:
+    run = _with(reduction="sum")
+    for layer in run.layers:
+        layer.update = 3.0
+    for loss in (40.0, 4e4, 4e9, math.inf, math.nan, math.nan):
+        run.train(loss)
+    assert run.faults() == ["sum_instead_of_mean"]
+
+
+def test_a_summed_loss_that_learns_is_fine() -> None:
+    assert _with(reduction="sum").learn(30, 40.0, 10.0).faults() == []

@@ -1,0 +1,123 @@
+"""Train and evaluation mixed up; number formats that lose what matters; graphs that are kept."""
+
+from __future__ import annotations
+
+from tensight.records import Event, Module, Observation, Source
+from tests.diagnosis.builders import LOSS_LINE, Layer, Run, stats
+
+DROPOUT = Module("drop", "Dropout", settings={"p": 0.5})
+EVAL_LINE = Source("train.py", 16, "model.eval()")
+
+
+def _forward(run: Run, training: bool) -> list[Event]:
+    _, *rest = run.events()
+    return [Event("forward", part="net", values={"training": training, "grad": True}), *rest]
+
+
+def test_training_that_stays_in_evaluation_mode_is_named_since_the_switch() -> None:
+    run = Run(modules=[DROPOUT])
+    run.learn(10)
+    switch = [Event("mode", part="net", values={"node": "", "training": False}, source=EVAL_LINE)]
+    for at in range(20):
+        run.train(0.4, events=[*(switch if at == 0 else []), *_forward(run, training=False)])
+    (finding,) = run.end()
+    assert (finding.fault, finding.since_step) == ("eval_mode_in_training", 10)
+    assert (finding.where.op, finding.where.line) == ("eval", 16)
+
+
+def test_evaluation_mode_without_any_module_that_cares_has_no_finding() -> None:
+    run = Run()
+    for at in range(20):
+        run.train(1.4 - at / 20, events=_forward(run, training=False))
+    assert run.faults() == []
+
+
+def test_dropout_that_stays_random_in_evaluation_is_named() -> None:
+    run = Run()
+    run.learn(5)
+    values = {"p": 0.6, "training": True, "module": "", "module_training": False}
+    source = Source("train.py", 18, "x = F.dropout(x, p=0.6)")
+    run.train(0.4, events=[Event("dropout", part="net", values=values, source=source), *run.events()])
+    (finding,) = run.end()
+    assert (finding.fault, finding.since_step, finding.where.line) == ("dropout_active_in_eval", 5, 18)
+
+
+def test_batch_norm_over_one_sample_is_named() -> None:
+    run = Run()
+    for shape in ((1, 8, 4, 4),):
+        norm = run.tensor("output", "bn", "output.0", type="BatchNorm2d", shape=shape)
+        for _ in range(10):
+            seen = run.observations()
+            run.train(1.0, observations=[*seen, Observation(norm, 5, stats(1.0), shape=shape)])
+    assert run.faults() == ["batchnorm_batch_of_one"]
+
+
+def test_batch_norm_over_a_small_last_batch_is_fine() -> None:
+    run = Run()
+    norm = run.tensor("output", "bn", "output.0", type="BatchNorm2d", shape=(8, 8, 4, 4))
+    for at in range(10):
+        shape = (1, 8, 4, 4) if at == 9 else None
+        seen = [*run.observations(), Observation(norm, 5, stats(1.0), shape=shape)]
+        run.train(1.4 - at / 20, observations=seen)
+    assert run.faults() == []
+
+
+def test_bfloat16_updates_that_change_nothing_are_lost_to_rounding() -> None:
+    layers = [Layer("fc1", dtype="bfloat16"), Layer("fc2", dtype="bfloat16")]
+    for layer in layers:
+        layer.update = 0.0
+    (finding,) = Run(layers, lr=1e-3, optimizer="Adam").stall(30, loss=9.3).end()
+    assert (finding.fault, finding.since_step, finding.where.op) == ("bf16_lost_updates", 0, "Adam.step")
+    assert "rounding" in finding.why
+
+
+def test_float16_gradients_that_underflow_without_a_scaler_are_named() -> None:
+    layers = [Layer("fc1", dtype="float16"), Layer("fc2", dtype="float16")]
+    for layer in layers:
+        layer.gradient = stats(1e-8, 256, zero=200)
+    assert Run(layers).stall(30).faults() == ["fp16_gradient_underflow"]
+
+
+def _scaled(run: Run, scale: float, overflow: bool, *, clip: bool = False, unscale: bool = False) -> None:
+    *first, _ = run.events()
+    events = [*first]
+    if unscale:
+        events.append(Event("unscale", part="SGD"))
+    if clip:
+        events.append(Event("clip", part="", source=Source("train.py", 30, "clip_grad_norm_(params, 1.0)")))
+    events.append(Event("optimizer_step", part="SGD", values={"lr": 0.1, "skipped": overflow}))
+    events.append(Event("scale", part="scaler", values={"scale": scale, "overflow": overflow}))
+    run.scalars["scale"] = scale
+    run.train(1.0, events=events)
+
+
+def test_a_scale_that_only_falls_is_named() -> None:
+    run = Run()
+    for at in range(20):
+        _scaled(run, 65536.0 / 2**at, True)
+    assert run.faults() == ["loss_scale_keeps_falling"]
+
+
+def test_clipping_of_scaled_gradients_is_named_at_its_line() -> None:
+    run = Run()
+    for _ in range(10):
+        _scaled(run, 1024.0, False, clip=True)
+    (finding,) = run.end()
+    assert (finding.fault, finding.where.line) == ("clip_before_unscale", 30)
+
+
+def test_clipping_after_unscale_is_fine() -> None:
+    run = Run()
+    for _ in range(10):
+        _scaled(run, 1024.0, False, clip=True, unscale=True)
+    assert run.faults() == []
+
+
+def test_graphs_that_pile_up_are_named_where_their_losses_are_made() -> None:
+    run = Run()
+    for at in range(20):
+        run.scalars["graphs_alive"] = 40.0 * at
+        run.train(1.4 - at / 20)
+    (finding,) = run.end()
+    assert finding.fault == "graph_retained_by_accumulation"
+    assert finding.where.line == LOSS_LINE.line

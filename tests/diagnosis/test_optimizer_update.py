@@ -1,0 +1,110 @@
+"""Gradients and updates that are not what the user meant."""
+
+from __future__ import annotations
+
+import math
+
+from tensight.records import Event
+from tests.diagnosis.builders import BACKWARD_LINE, LOSS_LINE, STEP_LINE, Layer, Run
+
+
+def test_gradients_that_are_never_cleared_are_named_from_the_second_step_on() -> None:
+    run = Run()
+    for at in range(20):
+        run.train(1.0, events=run.events(zero=False, cleared=at == 0))
+    (finding,) = run.end()
+    assert (finding.fault, finding.since_step) == ("missing_zero_grad", 1)
+    assert (finding.where.op, finding.where.line) == ("backward", 22)
+    assert "zero_grad is never called" in finding.why
+
+
+def test_gradients_cleared_by_hand_have_no_finding() -> None:
+    run = Run()
+    for at in range(20):
+        run.train(1.4 - at / 40, events=run.events(zero=False, cleared=True))
+    assert run.faults() == []
+
+
+def test_frameworks_that_do_not_say_whether_gradients_were_cleared_have_no_finding() -> None:
+    run = Run()
+    for at in range(20):
+        events = [event for event in run.events(zero=False) if event.kind != "backward"]
+        events.insert(-1, Event("backward", part="net", source=BACKWARD_LINE))
+        run.train(1.4 - at / 40, events=events)
+    assert run.faults() == []
+
+
+def _accumulate(run: Run, loss: float, passes: int, share: float) -> None:
+    assert run.loss_values is not None
+    run.loss_values["value"] = loss
+    first, loss_event, zero, backward, last = run.events()
+    micro = [first, loss_event, Event("backward", part="net", values={"cleared": False}, source=backward.source)]
+    run.train(loss * share, events=[zero, *micro * passes, last], losses=[loss * share] * passes)
+
+
+def test_accumulation_of_whole_losses_that_diverges_is_named() -> None:
+    run = Run()
+    for layer in run.layers:
+        layer.update = 2.0
+    for loss in (11.0, 139.0, 1.6e7, 9e21, math.inf, math.nan, math.nan):
+        _accumulate(run, loss, 16, 1.0)
+    (finding,) = run.end()
+    assert (finding.fault, finding.since_step) == ("gradient_accumulation_not_scaled", 0)
+    assert finding.where.line == 22
+    assert "16" in finding.why
+
+
+def test_accumulation_of_divided_losses_that_diverges_is_the_learning_rates_fault() -> None:
+    run = Run()
+    for layer in run.layers:
+        layer.update = 2.0
+    for loss in (11.0, 1390.0, 1.6e7, 9e21, math.inf, math.nan, math.nan):
+        _accumulate(run, loss, 16, 1 / 16)
+    assert run.faults() == ["lr_too_high"]
+
+
+def test_backward_passes_that_are_thrown_away_are_counted() -> None:
+    run = Run()
+    for _ in range(3):
+        zero = Event("zero_grad", part="SGD")
+        backward = Event("backward", part="net", values={"cleared": True}, source=BACKWARD_LINE)
+        step = Event("optimizer_step", part="SGD", values={"lr": 0.1}, source=STEP_LINE)
+        run.train(1.4, events=[*[zero, backward] * 30, step], losses=[1.4] * 30)
+    (finding,) = run.end()
+    assert (finding.fault, finding.since_step, finding.where.line) == ("too_few_optimizer_steps", 0, 23)
+    assert "87 of 90" in finding.why
+
+
+def test_an_optimizer_that_holds_what_the_model_has_lost_is_stale() -> None:
+    layers = [Layer("features"), Layer("head")]
+    layers[1].held = False
+    layers[1].update = 0.0
+    (finding,) = Run(layers, unknown=2).stall(20).end()
+    assert (finding.fault, finding.where.module) == ("optimizer_holds_stale_parameters", "head")
+    assert "does not hold" in finding.why
+
+
+def test_a_decay_that_eats_the_weights_is_named() -> None:
+    run = Run(lr=0.1, settings={"weight_decay": 1.0})
+    for _ in range(60):
+        for layer in run.layers:
+            layer.weight *= 0.9
+            layer.update = 0.1
+        run.train(1.4)
+    (finding,) = run.end()
+    assert finding.fault == "weight_decay_too_large"
+
+
+def test_a_usual_decay_has_no_finding() -> None:
+    run = Run(lr=0.1, settings={"weight_decay": 0.05})
+    assert run.learn(60).faults() == []
+
+
+def test_two_losses_with_a_backward_each_are_no_accumulation() -> None:
+    run = Run()
+    for at in range(20):
+        loss = 2.0 - at / 20
+        first, loss_event, zero, backward, last = run.events()
+        second = Event("backward", part="net", values={"cleared": False}, source=LOSS_LINE)
+        run.train(loss, events=[first, loss_event, zero, backward, second, last], losses=[loss, loss])
+    assert run.faults() == []
