@@ -45,7 +45,7 @@ class BuildWithKernel(build_py):
         try:
             building.build(target.resolve())
         except Exception as error:  # whatever it is: an install must not fail for it
-            self.announce(f"tensight: the native kernel was not built: {error}", level=3)
+            self.warn(f"the native kernel was not built: {error}")
 
 
 class PlatformDistribution(Distribution):

@@ -181,13 +181,9 @@ class AnyTraining(RuleBasedStateMachine):
         after = before.step_ended(self.next_step, pause, stop)
         assert after.step == self.next_step
         assert after.node is None
-        if before.state == "stopping":
+        if before.state == "stopping" or stop:
             assert after.state == "stopping"
-        elif stop:
-            assert after.state == "stopping"
-        elif pause:
-            assert after.state == "paused"
-        elif before.state == "pausing" and before.until is not None and self.next_step >= before.until:
+        elif pause or (before.state == "pausing" and before.until is not None and self.next_step >= before.until):
             assert after.state == "paused"
         elif before.until is None:
             assert after.state == before.state

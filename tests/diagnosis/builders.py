@@ -32,7 +32,15 @@ OPTIMIZER_LINE = Source("train.py", 9, "opt = torch.optim.SGD(net.parameters(), 
 def stats(size: float = 1.0, count: int = 64, **more: Any) -> Stats:
     """Values spread evenly around 0 with a mean magnitude of `size`; 0 gives a tensor of zeros."""
     if size == 0:
-        known: dict[str, Any] = {"zero": count, "min": 0.0, "max": 0.0, "mean": 0.0, "abs_mean": 0.0, "std": 0.0, "l2": 0.0}
+        known: dict[str, Any] = {
+            "zero": count,
+            "min": 0.0,
+            "max": 0.0,
+            "mean": 0.0,
+            "abs_mean": 0.0,
+            "std": 0.0,
+            "l2": 0.0,
+        }
     else:
         known = {
             "positive": count // 2,
@@ -69,7 +77,9 @@ def nan(count: int = 64, bad: int | None = None) -> Stats:
 class Layer:
     """A layer of the made-up network and how it behaves in the next step."""
 
-    def __init__(self, path: str, shape: tuple[int, ...] = (16, 16), *, weight: float = 0.2, dtype: str = "float32") -> None:
+    def __init__(
+        self, path: str, shape: tuple[int, ...] = (16, 16), *, weight: float = 0.2, dtype: str = "float32"
+    ) -> None:
         self.path = path
         self.shape = shape
         self.dtype = dtype
@@ -131,12 +141,16 @@ class Run:
         self.tell_network()
         held = tuple(f"net:{layer.path}.weight" for layer in self.layers if layer.held)
         self.engine.part(
-            Part("optimizer", optimizer, optimizer, {"lr": lr or 0.0, **(settings or {})}, OPTIMIZER_LINE, held, unknown)
+            Part(
+                "optimizer", optimizer, optimizer, {"lr": lr or 0.0, **(settings or {})}, OPTIMIZER_LINE, held, unknown
+            )
         )
 
     def tell_network(self) -> None:
         modules = [Module("", "Net", source=Source("train.py", 7, "net = Net()"))]
-        modules += [Module(layer.path, "Linear", source=Source("train.py", 3 + i)) for i, layer in enumerate(self.layers)]
+        modules += [
+            Module(layer.path, "Linear", source=Source("train.py", 3 + i)) for i, layer in enumerate(self.layers)
+        ]
         modules += self._modules
         parameters = [
             Parameter(
@@ -188,7 +202,9 @@ class Run:
             if layer.called:
                 see(self.tensor("output", layer.path, "output.0", dtype=layer.dtype, type="Linear"), layer.output)
                 if layer.activation:
-                    tensor = self.tensor("activation", layer.path, layer.activation, type=layer.activation, dtype="float32")
+                    tensor = self.tensor(
+                        "activation", layer.path, layer.activation, type=layer.activation, dtype="float32"
+                    )
                     see(tensor, layer.active)
         for layer in self.layers:
             if layer.gradient is not None:

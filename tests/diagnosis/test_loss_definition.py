@@ -29,7 +29,11 @@ def test_probabilities_given_to_cross_entropy_are_a_second_softmax() -> None:
     run = _with(**PROBABILITIES)
     run.layers[-1].activation = "softmax"
     (finding,) = run.stall(20).end()
-    assert (finding.fault, finding.where.op, finding.where.module) == ("softmax_before_cross_entropy", "softmax", "head")
+    assert (finding.fault, finding.where.op, finding.where.module) == (
+        "softmax_before_cross_entropy",
+        "softmax",
+        "head",
+    )
     assert "softmax a second time" in finding.why
 
 

@@ -166,7 +166,7 @@ THRESHOLDS = {
 
 
 @pytest.mark.parametrize("code", sorted(THRESHOLDS))
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(deadline=None, max_examples=40, derandomize=True)
 @given(data=st.data())
 def test_threshold_conditions_agree_with_numpy(code, data):
     dtype, array = data.draw(arrays())
@@ -198,7 +198,7 @@ def test_threshold_conditions_agree_with_numpy(code, data):
 
 
 @pytest.mark.parametrize("code", ["TR", "AR"])
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(deadline=None, max_examples=40, derandomize=True)
 @given(data=st.data())
 def test_range_conditions_agree_with_numpy(code, data):
     dtype, array = data.draw(arrays())
@@ -213,7 +213,7 @@ def test_range_conditions_agree_with_numpy(code, data):
 
 
 @pytest.mark.parametrize("code", ["TO", "OO", "WO", "GE"])
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(deadline=None, max_examples=40, derandomize=True)
 @given(made=arrays())
 def test_overflow_conditions_agree_with_numpy(code, made):
     dtype, array = made
@@ -240,7 +240,7 @@ def updates(draw: st.DrawFn) -> tuple[str, np.ndarray, np.ndarray]:
         return dtype, before, np.asarray(moved).astype(before.dtype)
 
 
-@settings(deadline=None, max_examples=200, derandomize=True)
+@settings(deadline=None, max_examples=120, derandomize=True)
 @given(made=updates(), rtol=st.sampled_from([0.0, 1e-5, 1e-2, 0.6]), atol=st.sampled_from([0.0, 1e-8, 0.1]))
 def test_weight_not_changed_agrees_with_numpy(made, rtol, atol):
     dtype, before, now = made
@@ -257,7 +257,7 @@ def test_weight_not_changed_agrees_with_numpy(made, rtol, atol):
 
 
 @pytest.mark.parametrize(("code", "name"), [("WCL", "abs_mean_update_ratio_gt"), ("WCS", "abs_mean_update_ratio_lt")])
-@settings(deadline=None, max_examples=100, derandomize=True)
+@settings(deadline=None, max_examples=60, derandomize=True)
 @given(
     made=updates(), threshold=st.sampled_from([0.0, 1e-8, 1e-4, 1e-3, 0.1, 1.0]), epsilon=st.sampled_from([1e-9, 1.0])
 )

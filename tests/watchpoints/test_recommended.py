@@ -90,8 +90,9 @@ def test_a_gradient_of_zeros_is_said_after_three_steps():
     assert [codes(trained.step(ZEROS)) for _ in range(4)] == [[], [], ["TZ"], ["TZ"]]
 
 
-def test_an_input_of_zeros_is_said():
-    assert codes(training(tensor(1, "input", "", "input.0")).step(ZEROS)) == ["TZ"]
+@pytest.mark.parametrize("slot", ["input.0", "output.0", "output.logits", "output.0.1", "input.pixel_values"])
+def test_inputs_and_outputs_of_zeros_are_said(slot):
+    assert codes(training(tensor(1, slot.partition(".")[0], "", slot)).step(ZEROS)) == ["TZ"]
 
 
 MASKED = Stats(count=100, neg_inf=50, zero=50, min=0.0, max=0.0, mean=0.0, abs_mean=0.0)
@@ -117,6 +118,8 @@ HEALTHY = {
     "labels of one class": (tensor(kind="target", slot="target.0", dtype="int64"), ZEROS),
     "tokens of padding": (tensor(kind="input", slot="input.0", dtype="int64"), ZEROS),
     "a first state of a recurrent layer": (tensor(kind="input", slot="input.1"), ZEROS),
+    "a last state of a recurrent layer": (tensor(kind="output", slot="output.1.0"), ZEROS),
+    "an additive mask that hides nothing": (tensor(kind="input", slot="input.attention_mask"), ZEROS),
     "an output of dropout": (tensor(kind="output", type="Dropout"), ZEROS),
     "a loss that is met": (tensor(kind="loss", slot="loss"), ZEROS),
     "a few units that are off": (

@@ -95,13 +95,13 @@ def test_a_condition_refuses_kinds_it_cannot_judge():
         Selector.parse("weight:*").require("GV", frozenset({"gradient"}))
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=150, derandomize=True)
 @given(pattern=st.text("ab.*?", max_size=8), name=st.text("ab.", max_size=10))
 def test_globs_match_as_file_names_do(pattern, name):
     assert Glob(pattern).matches(name) == fnmatch.fnmatchcase(name, pattern)
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=150, derandomize=True)
 @given(pattern=st.text("ab.*?", min_size=1, max_size=8), name=st.text("ab.", max_size=10))
 def test_a_scope_covers_all_below_it(pattern, name):
     parts = name.split(".")

@@ -109,7 +109,7 @@ def test_limits_must_be_whole_numbers():
 _PARAMETERS = st.floats(0.01, 99.0) | st.sampled_from([1e-9, 1.0, 50.0, 1 / 3])
 
 
-@settings(deadline=None, max_examples=200, derandomize=True)
+@settings(deadline=None, max_examples=80, derandomize=True)
 @given(data=st.data(), condition=st.sampled_from([*CONDITIONS.values()]))
 def test_a_watchpoint_survives_being_written_and_read(data, condition):
     given_ = dict(condition.examples[0].settings)
@@ -134,7 +134,7 @@ def test_an_expression_survives_being_written_and_read():
     assert spec.parse(spec.to_text(watchpoint), 4) == watchpoint
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=150, derandomize=True)
 @given(text=st.text(max_size=60) | st.text('TLTO(max_gt=1) on :*,"after=every name\\', max_size=60))
 def test_any_text_is_read_or_refused_and_never_anything_else(text):
     try:

@@ -42,11 +42,10 @@ def explain(run: Path, as_json: bool, baseline: Path | None, target: Path | None
         click.echo(crash_block(opened.crash) + "\n")
     for finding in findings:
         click.echo(finding_block(finding) + "\n")
-    steps = len(opened.steps)
+    steps = opened.step_count
     click.echo(f"{opened.info.id}: {opened.ended} after {steps} step{'' if steps == 1 else 's'}", nl=False)
     click.echo("" if findings else "; nothing was found wrong")
-    if opened.end is not None:
-        if opened.end.budget_note:
-            click.echo(opened.end.budget_note)
-        for line in opened.end.lost:
-            click.echo(f"not recorded: {line}")
+    if opened.end is not None and opened.end.budget_note:
+        click.echo(opened.end.budget_note)
+    for line in opened.lost:
+        click.echo(f"not recorded: {line}")

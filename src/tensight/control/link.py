@@ -153,7 +153,7 @@ class Link:
         request.headers[TOKEN_HEADER] = address.token
         wire.send_request(request)
         self._flush(wire, stream)
-        while wire.state is WireState.CONNECTING:
+        while wire.state is WireState.CONNECTING and wire.handshake_exc is None:
             self._read(wire, stream)
             wire.events_received()
         if wire.handshake_exc is not None or wire.state is not WireState.OPEN:
@@ -162,10 +162,10 @@ class Link:
                 self.refused = f"the server at {address.netloc} refused the token"
             return
         self._outbox.clear()
+        self.lost_since = None  # from here on a status is queued, so none can fall between the two lines below
         self._write(wire, stream, self._hello)
         if self._status is not None:
             self._write(wire, stream, self._status)
-        self.lost_since = None
         _poke(self._wake_training)
         self._exchange(wire, stream)
 

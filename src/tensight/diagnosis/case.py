@@ -97,6 +97,12 @@ class Case:
             self.ledger.follow(record.step, record.observations)
         return self.trouble.follow(record)
 
+    def rest(self, record: StepRecord) -> None:
+        """What came after the last step: no step of its own."""
+        self.order.follow(record.step, record.events)
+        self.modes.follow(record.step, record.events)
+        self.losses.follow(record.step, record.events)
+
     def _keep(self, record: StepRecord) -> None:
         self.deep_steps += 1
         kept = Kept(record, self.tensors)

@@ -35,7 +35,9 @@ def _when(pattern: str) -> Callable[[Explain], Explain]:
 @_when(r"mat1 and mat2 shapes cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)")
 def _matmul(crash: Crash, match: re.Match[str]) -> Explanation:
     rows, columns, wanted, out = (int(text) for text in match.groups())
-    layer = f"{crash.module or 'the layer'} ({crash.module_type})" if crash.module_type == "Linear" else "the second matrix"
+    layer = (
+        f"{crash.module or 'the layer'} ({crash.module_type})" if crash.module_type == "Linear" else "the second matrix"
+    )
     given = crash.named("input")
     from_shape = f"; its input is {list(given.shape)}" if given is not None and given.shape is not None else ""
     fixes = [f"make the layer fit what it is given: nn.Linear({columns}, {out})"]
@@ -56,7 +58,10 @@ def _broadcast(crash: Crash, match: re.Match[str]) -> Explanation:
         f"shapes do not fit: {left} against {right} in dimension {dimension}",
         f"{crash.operator or 'the operation'} works element by element: in each dimension the sizes must be equal or 1,"
         f" and in dimension {dimension} they are {left} and {right}",
-        ("compare the two shapes above; the usual causes are a missing transpose, squeeze or unsqueeze, or another batch size",),
+        (
+            "compare the two shapes above; the usual causes are a missing transpose, squeeze or unsqueeze, or"
+            " another batch size",
+        ),
     )
 
 
@@ -69,7 +74,8 @@ def _channels(crash: Crash, match: re.Match[str]) -> Explanation:
         fixes.insert(0, "the channels stand last: x.permute(0, 3, 1, 2) puts them in the second place")
     return Explanation(
         f"{crash.module or 'the convolution'} takes {wanted} channels and was given {got}",
-        f"a convolution wants (batch, channels, height, width); dimension 1 of [{shape}] is {got}, and its weight is made"
+        f"a convolution wants (batch, channels, height, width); dimension 1 of [{shape}] is {got}, and its"
+        f" weight is made"
         f" for {wanted}",
         tuple(fixes),
     )
@@ -136,20 +142,26 @@ def _dtype(crash: Crash, match: re.Match[str]) -> Explanation:
         f"{crash.operator or 'the operator'} needs one number format for all it is given"
         + (f", and was given {' and '.join(kinds)}" if len(kinds) > 1 else f", and met {wanted} and {got}"),
         (
-            f"convert {name}: x.float() (NumPy arrays are float64 unless told otherwise), or the module: model.double()",
+            f"convert {name}: x.float() (NumPy arrays are float64 unless told otherwise), or the module:"
+            f" model.double()",
             "under mixed precision put the call under torch.autocast",
         ),
     )
 
 
-@_when(r"[Ee]xpected all tensors to be on the same device|is on (\w+:?\d*), but expected on|Tensor on device (\S+) is not on the expected device (\S+?)!")
+@_when(
+    r"[Ee]xpected all tensors to be on the same device|is on (\w+:?\d*), but expected on|Tensor on device"
+    " (\S+) is not on the expected device (\S+?)!"
+)
 def _device(crash: Crash, match: re.Match[str]) -> Explanation:
     places = {item.name: item.device for item in crash.inputs if item.device}
     said = ", ".join(f"{name} on {device}" for name, device in places.items())
     return Explanation(
         "tensors are on different devices",
         f"{crash.operator or 'the operator'} needs all it is given on one device" + (f": {said}" if said else ""),
-        ("move model and data to one device: model.to(device), x = x.to(device); make new tensors with device=x.device",),
+        (
+            "move model and data to one device: model.to(device), x = x.to(device); make new tensors with device=x.device",
+        ),
     )
 
 
@@ -157,7 +169,8 @@ def _device(crash: Crash, match: re.Match[str]) -> Explanation:
 def _twice(crash: Crash, match: re.Match[str]) -> Explanation:
     return Explanation(
         "backward was called twice over the same graph",
-        "the first backward frees what it needed; the second finds it gone. Either backward is called twice on one loss,"
+        "the first backward frees what it needed; the second finds it gone. Either backward is called twice on"
+        " one loss,"
         " or something computed in an earlier step (a hidden state, a running loss) is still part of this step's graph",
         (
             "cut what is carried from step to step: hidden = hidden.detach()",
@@ -166,17 +179,23 @@ def _twice(crash: Crash, match: re.Match[str]) -> Explanation:
     )
 
 
-@_when(r"modified by an inplace operation: \[torch\.\w+ \[([\d, ]*)\]\], which is output (\d+) of (\w+?)(?:Backward\d*)?, is at version (\d+); expected version (\d+)")
+@_when(
+    r"modified by an inplace operation: \[torch\.\w+ \[([\d, ]*)\]\], which is output (\d+) of"
+    " (\w+?)(?:Backward\d*)?, is at version (\d+); expected version (\d+)"
+)
 def _in_place(crash: Crash, match: re.Match[str]) -> Explanation:
     shape, _, _, now, then = match.groups()
     return Explanation(
         f"a value that the backward of {crash.operator} needs was changed in place",
         f"{crash.operator} keeps its result [{shape}] for the backward pass; it was changed in place"
-        f" {int(now) - int(then)} time{'' if int(now) - int(then) == 1 else 's'} since (version {now} instead of {then})",
+        f" {int(now) - int(then)} time{'' if int(now) - int(then) == 1 else 's'} since (version {now} instead of"
+        f" {then})",
         (
-            f"find the in-place change of the result of {crash.operator} (x += …, x[…] = …, relu_, inplace=True) and write"
+            f"find the in-place change of the result of {crash.operator} (x += …, x[…] = …, relu_, inplace=True)"
+            f" and write"
             " it out of place: x = x + …",
-            "weights may not be updated between forward and backward either: call optimizer.step() after the last backward",
+            "weights may not be updated between forward and backward either: call optimizer.step() after the"
+            " last backward",
         ),
     )
 
@@ -203,7 +222,8 @@ def _leaf(crash: Crash, match: re.Match[str]) -> Explanation:
 def _no_graph(crash: Crash, match: re.Match[str]) -> Explanation:
     return Explanation(
         "the loss is not connected to any trainable parameter",
-        "backward starts at a tensor that nothing trainable leads to: everything before was detached (.detach(), .item(),"
+        "backward starts at a tensor that nothing trainable leads to: everything before was detached (.detach(),"
+        " .item(),"
         " .numpy(), torch.tensor(…)), computed under no_grad, went through argmax, or all parameters are frozen",
         ("compute the loss from the model's output itself, with gradients on; check requires_grad of the parameters",),
     )
@@ -224,8 +244,11 @@ def _embedding(crash: Crash, match: re.Match[str]) -> Explanation:
     size = weight.shape[0] if weight is not None and weight.shape else None
     return Explanation(
         "an index is outside the table of the embedding",
-        (f"{crash.module or 'the embedding'} has {size} rows, so indices go from 0 to {size - 1}" if size else
-         "indices must lie between 0 and the number of rows minus one")
+        (
+            f"{crash.module or 'the embedding'} has {size} rows, so indices go from 0 to {size - 1}"
+            if size
+            else "indices must lie between 0 and the number of rows minus one"
+        )
         + (f"; it was given {index.words}" if index is not None else ""),
         ("make num_embeddings the largest index plus one, or map unknown tokens to a known index",),
     )
@@ -237,8 +260,12 @@ def _target(crash: Crash, match: re.Match[str]) -> Explanation:
     classes = prediction.shape[1] if prediction is not None and prediction.shape and len(prediction.shape) > 1 else None
     return Explanation(
         f"a target is class {match[1]}, which the prediction does not have",
-        (f"the prediction has {classes} classes, so targets go from 0 to {classes - 1}" if classes else
-         "targets go from 0 to the number of classes minus one") + f", and one is {match[1]}",
+        (
+            f"the prediction has {classes} classes, so targets go from 0 to {classes - 1}"
+            if classes
+            else "targets go from 0 to the number of classes minus one"
+        )
+        + f", and one is {match[1]}",
         ("count classes from 0, or widen the last layer to the number of classes",),
     )
 
@@ -263,7 +290,8 @@ def _memory(crash: Crash, match: re.Match[str]) -> Explanation:
     size = f"{int(match[1]) / 2**30:.1f} GiB" if match[1] else match[2] or "more than was left"
     return Explanation(
         f"out of memory: {crash.operator or 'one operation'} wanted {size}",
-        f"one tensor of {size} was asked for and not to be had; a shape that is larger than meant (a broadcast of two large"
+        f"one tensor of {size} was asked for and not to be had; a shape that is larger than meant (a broadcast"
+        f" of two large"
         " dimensions, a wrong reshape) is as usual a cause as a batch that is too large",
         ("look at the shapes above; then try a smaller batch, torch.no_grad() in evaluation, or checkpointing",),
     )
@@ -273,7 +301,8 @@ def _memory(crash: Crash, match: re.Match[str]) -> Explanation:
 def _worker_gone(crash: Crash, match: re.Match[str]) -> Explanation:
     return Explanation(
         "a worker process of the data loader died",
-        f"process {match[1]} ended without an exception: it was killed (often for lack of memory or of /dev/shm) or crashed",
+        f"process {match[1]} ended without an exception: it was killed (often for lack of memory or of /dev/shm)"
+        f" or crashed",
         ("run once with num_workers=0 to see the error itself; then fewer workers or more shared memory",),
     )
 

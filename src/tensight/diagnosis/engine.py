@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -11,7 +12,8 @@ from tensight.diagnosis.fold import fold
 from tensight.diagnosis.rule import Rule
 from tensight.records import Finding, Network, Part, Replay, StepRecord, TensorInfo
 
-EARLY = frozenset({1, 2, 4, 7})  # counts of steps after which every rule is asked, whatever its rhythm
+EARLY = frozenset({2, 4, 7})  # counts of steps after which every rule is asked, whatever its rhythm
+SLOWER = ((100, 5), (1_000, 25), (10_000, 100))  # from so many steps on, rules are asked so many times less often
 
 OnError = Callable[[str, BaseException], None]
 
@@ -39,6 +41,8 @@ class Engine:
         self._since: dict[str, int] = {}  # the earliest step a finding was ever said to be true of
         self._told: set[str] = set()
         self._folded: list[Finding] | None = []
+        self._rhythm: list[tuple[Rule, int]] = []
+        self._next_slower = 0
 
     def network(self, network: Network) -> None:
         self.case.network(network)
@@ -54,11 +58,20 @@ class Engine:
         case = self.case
         trouble = case.add(record)
         count = case.steps
+        if count >= self._next_slower:
+            self._slow_down(count)
+        early = count in EARLY
         changed = False
-        for rule in self._rules:
-            if (rule.every and count % rule.every == 0) or (count in EARLY and rule.every) or (trouble and rule.urgent):
+        for rule, every in self._rhythm:
+            if (every and (early or count % every == 0)) or (trouble and rule.urgent):
                 changed |= self._ask(rule, final=False)
         return self._new() if changed else []
+
+    def _slow_down(self, count: int) -> None:
+        """Most faults show early; what comes later can wait a little longer to be noticed."""
+        factor = max((times for begin, times in SLOWER if begin <= count), default=1)
+        self._next_slower = min((begin for begin, _ in SLOWER if begin > count), default=sys.maxsize)
+        self._rhythm = [(rule, rule.every * factor) for rule in self._rules]
 
     def replay(self, replay: Replay) -> list[Finding]:
         """A bad step was run again; answers the findings that are new with what it showed."""
@@ -68,6 +81,10 @@ class Engine:
             if rule.urgent:
                 changed |= self._ask(rule, final=False)
         return self._new() if changed else []
+
+    def rest(self, record: StepRecord) -> None:
+        """What came after the last step (an evaluation, say): it is evidence, but no step of its own."""
+        self.case.rest(record)
 
     def end(self, *, crashed: bool) -> list[Finding]:
         """The run is over: every rule is asked a last time."""
@@ -91,6 +108,7 @@ class Engine:
             findings = [self._settled(finding) for finding in rule.conclude(self.case, final=final)]
         except Exception as error:
             self._rules = [other for other in self._rules if other is not rule]
+            self._slow_down(self.case.steps)
             self._on_error(f"rule {rule.fault}", error)
             return False
         if findings == self._concluded.get(rule, []):

@@ -8,7 +8,7 @@ from functools import cached_property
 from tensight.diagnosis.ledger import Entry, Ledger
 from tensight.records import Observation, Stats, StepRecord, TensorInfo
 
-FORWARD = frozenset({"output", "activation"})
+Pair = tuple[Observation, TensorInfo]
 
 
 class Kept:
@@ -18,6 +18,7 @@ class Kept:
         self.record = record
         self.step = record.step
         self._tensors = tensors
+        self._ratios: list[tuple[Entry, float]] | None = None
 
     @cached_property
     def _by_tensor(self) -> dict[int, list[Observation]]:
@@ -40,26 +41,29 @@ class Kept:
         return seen[0].stats if seen else None
 
     @cached_property
-    def _forward(self) -> list[tuple[Observation, TensorInfo]]:
-        found = []
+    def _by_kind(self) -> dict[str, list[Pair]]:
+        index: dict[str, list[Pair]] = {}
+        tensors = self._tensors
         for one in self.record.observations:
-            info = self._tensors.get(one.tensor)
-            if info is not None and info.kind in FORWARD and one.phase == "forward" and one.error is None:
-                found.append((one, info))
+            info = tensors.get(one.tensor)
+            if info is not None and one.error is None:
+                index.setdefault(info.kind, []).append((one, info))
+        return index
+
+    @cached_property
+    def _forward(self) -> list[Pair]:
+        found = [pair for pair in self.of_kind("output", "activation") if pair[0].phase == "forward"]
         found.sort(key=lambda pair: pair[0].order)
         return found
 
-    def forward(self) -> list[tuple[Observation, TensorInfo]]:
+    def forward(self) -> list[Pair]:
         """Outputs of modules and activations in the order they came, evaluation left out."""
         return self._forward
 
-    def of_kind(self, *kinds: str) -> list[tuple[Observation, TensorInfo]]:
-        found = []
-        for one in self.record.observations:
-            info = self._tensors.get(one.tensor)
-            if info is not None and info.kind in kinds and one.error is None:
-                found.append((one, info))
-        return found
+    def of_kind(self, *kinds: str) -> list[Pair]:
+        if len(kinds) == 1:
+            return self._by_kind.get(kinds[0], [])
+        return [pair for kind in kinds for pair in self._by_kind.get(kind, [])]
 
     def gradient(self, entry: Entry) -> Stats | None:
         return self.last(entry.gradient) if entry.gradient >= 0 else None
@@ -76,14 +80,18 @@ class Kept:
 
     def update_ratios(self, ledger: Ledger) -> list[tuple[Entry, float]]:
         """Mean size of the change over mean size of the weight, for each layer's weight."""
-        found = []
-        for one, _ in self.of_kind("weight"):
-            change = one.stats.change
-            entry = ledger.weight_of(one.tensor)
-            if change is not None and entry is not None and entry.layer and change.before_abs_mean > 0:
-                found.append((entry, change.abs_mean / change.before_abs_mean))
-        return found
+        if self._ratios is None:
+            self._ratios = []
+            for one, _ in self.of_kind("weight"):
+                change = one.stats.change
+                entry = ledger.weight_of(one.tensor) if change is not None else None
+                if change is not None and entry is not None and entry.layer and change.before_abs_mean > 0:
+                    # A weight that started at zero doubles in its first steps: compare with what is usual, too.
+                    size = max(change.before_abs_mean, 0.1 / math.sqrt(max(1, entry.fan_in)))
+                    self._ratios.append((entry, change.abs_mean / size))
+        return self._ratios
 
+    @cached_property
     def gradient_norm(self) -> float:
         """Of all parameters together."""
         total = 0.0

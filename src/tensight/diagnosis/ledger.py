@@ -37,6 +37,11 @@ class Entry:
         return self.parameter.role == "weight" and len(self.parameter.shape) >= 2 and not self.parameter.buffer
 
     @property
+    def matrix(self) -> bool:
+        """A layer's weight by name too: not a table, a token or a scale that happens to have two dimensions."""
+        return self.layer and ("weight" in self.name.rpartition(".")[2] or "kernel" in self.name.rpartition(".")[2])
+
+    @property
     def fan_in(self) -> int:
         """How many inputs one output of this weight has."""
         total = 1
@@ -111,9 +116,11 @@ class Ledger:
             self._unlinked[(kind, *key)] = info.id
 
     def _hold(self) -> None:
+        """Without any optimizer object the user updates weights by hand: then all trainable ones count as held."""
         names = set().union(*self.held.values()) if self.held else set()
         for entry in self._entries.values():
-            entry.held = bool(entry.parameter.optimizer) or f"{entry.network}:{entry.parameter.name}" in names
+            known = bool(entry.parameter.optimizer) or f"{entry.network}:{entry.parameter.name}" in names
+            entry.held = known or (not self.held and entry.parameter.trainable and entry.parameter.registered)
 
     def _link(self, kind: str, key: tuple[str, str], tensor: int) -> None:
         entry = self._entries[key]

@@ -38,9 +38,11 @@ class LossSite:
     single: dict[int, int] = field(default_factory=dict)  # class → batches that held it alone
     labelled: int = 0  # batches whose labels were counted
     entropy: float = 0.0  # sum over labelled batches
-    class_changes: int = 0  # times the only class of a batch differed from that of the batch before
+    neighbours: int = 0  # single-class batches that came right after another one
+    class_changes: int = 0  # of which with another class
     first_values: list[tuple[int, float]] = field(default_factory=list)  # (step, value of the loss function)
-    _last_class: int | None = None
+    _last_class: int = 0
+    _last_single: int = -2
 
     def add(self, step: int, values: dict[str, Value]) -> None:
         self.calls += 1
@@ -61,9 +63,9 @@ class LossSite:
         value = _number(values.get("value"))
         if value is not None and len(self.first_values) < 64:
             self.first_values.append((step, value))
-        self._labels(values)
+        self._labels(step, values)
 
-    def _labels(self, values: dict[str, Value]) -> None:
+    def _labels(self, step: int, values: dict[str, Value]) -> None:
         distinct, low = values.get("target_distinct"), _number(values.get("target_min"))
         if not isinstance(distinct, int) or low is None or self.function not in CLASS_LOSSES:
             return
@@ -72,9 +74,10 @@ class LossSite:
         if distinct == 1:
             label = int(low)
             self.single[label] = self.single.get(label, 0) + 1
-            if self._last_class is not None and self._last_class != label:
-                self.class_changes += 1
-            self._last_class = label
+            if step - self._last_single <= 1:
+                self.neighbours += 1
+                self.class_changes += self._last_class != label
+            self._last_class, self._last_single = label, step
 
     @property
     def batch(self) -> int:

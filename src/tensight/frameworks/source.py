@@ -69,8 +69,17 @@ def user_frame(skip: int = 1) -> FrameType | None:
 
 def user_source(skip: int = 1) -> Source | None:
     """The line of the user's code that is running, or None when there is none. The text is read once per line."""
-    frame = user_frame(skip + 1)
-    return None if frame is None else source_of(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+    frame: FrameType | None = sys._getframe(skip)
+    users = _is_user
+    while frame is not None:
+        code = frame.f_code
+        filename = code.co_filename
+        known = users.get(filename)
+        if known or (known is None and is_user_file(filename)):
+            line = frame.f_lineno
+            return _sources.get((filename, line)) or source_of(filename, line, code.co_name)
+        frame = frame.f_back
+    return None
 
 
 def user_site(skip: int = 1) -> tuple[str, int, str] | None:

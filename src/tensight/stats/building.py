@@ -137,18 +137,15 @@ def build(target: Path, command: list[str] | None = None) -> None:
 
 def _run_together(commands: list[list[str]]) -> None:
     running: list[subprocess.Popen[str]] = []
+    quiet = subprocess.DEVNULL
     try:
         for command in commands:
-            running.append(
-                subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-                )
-            )
-        for process in running:
+            running.append(subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=subprocess.PIPE, text=True))
+        for command, process in zip(commands, running):
             _, complaint = process.communicate(timeout=_SECONDS_PER_COMMAND)
             if process.returncode != 0:
                 lines = [line for line in complaint.splitlines() if "error" in line] or complaint.splitlines() or ["?"]
-                raise BuildError(f"{process.args[0]} failed: {lines[0].strip()}")  # type: ignore[index]
+                raise BuildError(f"{command[0]} failed: {lines[0].strip()}")
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BuildError(f"the compiler could not be run: {error}") from error
     finally:

@@ -67,6 +67,7 @@ _PART_OF_COMPLEX = {
     DTYPES["complex64"]: DTYPES["float32"],
     DTYPES["complex128"]: DTYPES["float64"],
 }
+_NO_NEEDS = Needs()
 _MAX_RANK = 64
 _INTERFACE = 1
 _SMALL = 1 << 15  # values; below that the interpreter is held, as letting go of it and waiting for it again costs more
@@ -181,13 +182,11 @@ def contiguous(
     if code > _BOOL:
         code, count = _part_of(code), 2 * count
     room = _room
-    if needs is None:
-        ranges, needed = (), 0
-    else:
-        ranges = needs.ranges
+    needed = 0
+    if needs is not None:
         needed = _encoded(needs)
-        if _RESULT_WORDS + len(ranges) > room.words:
-            room.grow(_RESULT_WORDS + len(ranges))
+        if _RESULT_WORDS + len(needs.ranges) > room.words:
+            room.grow(_RESULT_WORDS + len(needs.ranges))
     call = kernel.contiguous_held if count < _SMALL else kernel.contiguous_released
     if call(pointer, code, count, before_pointer, needed, room.address):
         raise UsageError(f"a tensor cannot have {count} values of dtype {dtype}")
@@ -212,7 +211,7 @@ def one(
     return many([(pointer, dtype, layout, before_pointer)], needs)[0]
 
 
-def many(items: Sequence[Item], needs: Needs | None | Sequence[Needs | None] = None) -> list[Stats]:
+def many(items: Sequence[Item], needs: Needs | Sequence[Needs | None] | None = None) -> list[Stats]:
     """Statistics of several tensors in one call.
 
     An item is `(pointer, dtype, layout, before)`: the layout is the number of values of a contiguous tensor, or
@@ -272,11 +271,12 @@ def _read(memory: bytearray, at: int, code: int, needs: Needs | None, changed: b
         within = tuple(Within(start, end, count) for (start, end), count in zip(needs.ranges, counts))
     change = None
     if changed and values[0]:
-        tolerances = needs or Needs()
-        change = Change(*_CHANGE.unpack_from(memory, at + _CHANGE_AT), tolerances.rtol, tolerances.atol)
-    if values[4] or values[5] or values[6]:
-        return Stats(*values, within, change)
-    return Stats(*values[:7], within=within, change=change)  # no finite value
+        tolerances = needs or _NO_NEEDS
+        measured = _CHANGE.unpack_from(memory, at + _CHANGE_AT)
+        change = Change(*measured, rtol=tolerances.rtol, atol=tolerances.atol)
+    if not (values[4] or values[5] or values[6]):  # no finite value
+        values = values[:7]
+    return Stats(*values, within=within, change=change)
 
 
 def _code(dtype: object) -> int:
@@ -297,7 +297,9 @@ def _dimensions(code: int, layout: Sequence[Sequence[int]]) -> tuple[int, list[i
     shape, strides = list(layout[0]), list(layout[1])
     before_strides = list(layout[2]) if len(layout) > 2 else strides
     if not len(shape) == len(strides) == len(before_strides) < _MAX_RANK:
-        raise UsageError(f"shape {shape} and strides {strides}, {before_strides} must be as long as each other, below 64")
+        raise UsageError(
+            f"shape {shape} and strides {strides}, {before_strides} must be as long as each other, below 64"
+        )
     if code > _BOOL:
         code = _part_of(code)
         shape.append(2)

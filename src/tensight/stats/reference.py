@@ -18,11 +18,13 @@ from tensight.records import Change, Needs, Stats, Within
 
 Array = np.ndarray[Any, Any]
 
+NO_NEEDS = Needs()
+
 _CHUNK = 1 << 16
 _SAFE_EXPONENT = 400  # squares of 2**±400, summed 2**200 times, stay inside float64
 
 
-def statistics(array: Array, needs: Needs = Needs(), before: Array | None = None) -> Stats:
+def statistics(array: Array, needs: Needs = NO_NEEDS, before: Array | None = None) -> Stats:
     """All statistics of `array`; with `before`, an earlier copy of it, also how it changed.
 
     Complex arrays count as twice as many reals, bool as 0 and 1.

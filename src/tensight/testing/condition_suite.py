@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -92,7 +93,8 @@ class ConditionSuite:
         outside = {"pct": (-1, 101), "abs": (-1,), "pos": (0, -1), "any": (), "count": (0, 1.5, 1001)}
         for setting in self.condition.settings:
             for value in (True, None, "1", math.nan, math.inf, -math.inf, *outside[setting.range]):
-                message = _refusal(self.condition, {**self._given(), setting.name: value})
+                wrong: dict[str, Any] = {**self._given(), setting.name: value}
+                message = _refusal(self.condition, wrong)
                 assert setting.name in message, (setting.name, value, message)
         assert "no_such_parameter" in _refusal(self.condition, {"no_such_parameter": 1.0})
 
@@ -130,7 +132,7 @@ class ConditionSuite:
                 assert advice(hit).finds
 
 
-def _refusal(condition: type[Condition], given: dict[str, float]) -> str:
+def _refusal(condition: type[Condition], given: dict[str, Any]) -> str:
     try:
         condition(**given)
     except SpecError as error:

@@ -67,7 +67,10 @@ def _zeros_are_usual(info: TensorInfo) -> str:
         return "operators make zeros on purpose"
     if "dropout" in info.type.lower():
         return "dropout makes zeros"
-    if info.slot.rpartition(".")[2] not in ("", "0") and info.slot.rpartition(".")[0] in ("input", "output"):
+    if "mask" in info.slot.lower():
+        return "an additive mask of zeros hides nothing"
+    where, _, place = info.slot.partition(".")
+    if where in ("input", "output") and place[:1].isdigit() and place.partition(".")[0] != "0":
         return "further inputs and outputs, as states of recurrent layers, may be zero"
     return ""
 

@@ -99,10 +99,9 @@ class AccumulationNotScaled(Rule):
             if sure <= 0:
                 continue
             harmed = case.diverged() or "lr_too_high" in case.findings_of or case.trouble.first is not None
-            part = case.main_optimizer()
-            plain = part is not None and part.type.upper().startswith(("SGD", "MOMENTUM"))
-            if harmed or (plain and sure >= 0.9 and passes >= 4 and final):
-                return [self._say(case, line, passes, part, sure if harmed else sure - 0.1)]
+            # Summing up on purpose, with a rate that fits, is a choice: only harm makes it a fault.
+            if harmed:
+                return [self._say(case, line, passes, case.main_optimizer(), sure)]
         return []
 
     @staticmethod
@@ -151,7 +150,7 @@ class TooFewOptimizerSteps(Rule):
     finds = "Backward passes whose gradients zero_grad throws away because no optimizer step comes between."
     evidence = ("order of backward, zero_grad and step, per line of code",)
     explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "gradient_accumulation_not_scaled"})
-    every = 1
+    every = 5
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         order = case.order

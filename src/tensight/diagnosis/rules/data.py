@@ -126,12 +126,11 @@ class ConstantInput(Rule):
     every = 10
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
-        steps = [kept for kept in case.deep() if kept.of_kind("input")]
-        if len(steps) < 3:
-            return []
         values: set[float] = set()
         first: TensorInfo | None = None
-        for kept in steps:
+        steps: list[Kept] = []
+        for kept in case.deep():
+            steps += [kept] if kept.of_kind("input") else []
             for one, info in kept.of_kind("input"):
                 stats = one.stats
                 if one.phase != "forward" or stats.count < 2:
@@ -140,7 +139,7 @@ class ConstantInput(Rule):
                     return []  # something varies
                 values.add(float(stats.min))
                 first = first or info
-        if first is None or len(values) != 1:
+        if first is None or len(values) != 1 or len(steps) < 3:
             return []
         value = values.pop()
         network = _network(case, first)
@@ -205,7 +204,7 @@ class InputNotNormalised(Rule):
                     ("largest input", stats.max),
                     ("std of the input", stats.std),
                     ("first loss", case.loss.first),
-                    ("gradient norm of the first step", first.gradient_norm()),
+                    ("gradient norm of the first step", first.gradient_norm),
                 ],
                 fix=(
                     "standardise each feature before training: (x - x.mean(0)) / x.std(0), with numbers of the"
@@ -222,7 +221,7 @@ class InputNotNormalised(Rule):
             return False
         begin = case.loss.first
         chance = case.chance_loss()
-        high = begin > 1e3 * max(chance or 0.0, 1.0)
+        high = chance is not None and begin > 1e3 * max(chance, 1.0)
         latest = [value for _, value in case.loss.points[-5:]]
         lost = any(not math.isfinite(value) for value in latest)
         return (
@@ -263,7 +262,7 @@ class SortedByClass(Rule):
         shares = [count / single for count in site.single.values()]
         expected = batches * sum(share**site.batch for share in shares)
         # A sorted epoch changes class rarely; labels that alternate by design (real, fake) do so each time.
-        return expected < 0.01 * single and site.class_changes <= 0.5 * single
+        return expected < 0.01 * single and site.neighbours >= 3 and site.class_changes <= 0.5 * site.neighbours
 
     def _say(self, case: Case, site: LossSite) -> Finding:
         single = sum(site.single.values())

@@ -43,18 +43,21 @@ class DeadRelu(Rule):
         self._since: dict[int, int] = {}
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
-        steps = [kept for kept in case.deep() if kept.forward()]
-        if len(steps) < DEAD_STEPS or case.trouble.first is not None:
+        latest = next((kept for kept in reversed(case.latest(8)) if kept.forward()), None)
+        if latest is None or case.trouble.first is not None:
             return []
-        latest = steps[-1]
+        steps: list[Kept] = []
         for at, (one, info) in enumerate(latest.forward()):
-            if not is_relu(info) or one.stats.zero < one.stats.count or one.stats.count < 8:
+            if one.stats.zero < one.stats.count or not is_relu(info):
                 continue
+            steps = steps or [kept for kept in case.deep() if kept.forward()]
             before = self._before(case, latest, at, info.network)
             if before is None or not self._feeds_on(case, latest, at, info.network):
                 continue
             since = self._since_when(steps, one.tensor)
-            if sum(kept.step >= since for kept in steps) < DEAD_STEPS:
+            # A narrow layer may be zero by chance in a few batches.
+            enough = DEAD_STEPS if one.stats.count >= 64 else 3 * DEAD_STEPS
+            if sum(kept.step >= since for kept in steps) < enough:
                 continue
             return [self._say(case, steps, info, before, since)]
         return []
@@ -100,14 +103,14 @@ class DeadRelu(Rule):
             if is_relu(other) and one.stats.zero == one.stats.count
         ]
         lr = case.lr()
-        cause, fix = self._cause(case, since)
+        cause, thrown, fix = self._cause(case, since)
         module = info.node if case.module(info.network, info.node) and info.node else before.parameter.module
         if not info.node or module == "":
             module = before.parameter.module
         return self.finding(
             f"all ReLU units after {before.parameter.module or before.name} are dead",
             confidence=0.9,
-            since_step=since,
+            since_step=min(since, thrown + 1) if thrown is not None else since,
             where=where(
                 info.source or case.source_of(info.network, before.parameter.module),
                 module=module,
@@ -132,20 +135,26 @@ class DeadRelu(Rule):
         )
 
     @staticmethod
-    def _cause(case: Case, since: int) -> tuple[str, tuple[str, ...]]:
+    def _cause(case: Case, since: int) -> tuple[str, int | None, tuple[str, ...]]:
+        """What threw the units out of reach: in words, the step of the update that did, and what to do."""
         largest = max(
             (abs_max(one.stats) for kept in case.beginning[:3] for one, _ in kept.of_kind("input")), default=0.0
         )
-        jump = max((ratio for kept, _, ratio in case.updates_seen() if kept.step <= since), default=0.0)
+        wild = [(kept.step, ratio) for kept, _, ratio in case.updates_seen() if kept.step < since and ratio > 0.5]
         fix = []
         said = ""
-        if jump > 0.5:
+        if wild:
+            jump = max(ratio for _, ratio in wild)
             said += f"; an update before it changed weights by {number(jump)} times their own size"
             fix.append("lower the learning rate")
         if largest > 20:
             said += f"; inputs reach {number(largest)}, which makes the first gradients that large"
             fix.insert(0, "normalise the inputs: (x - mean) / std")
-        return said, (*fix, "use LeakyReLU or GELU, or a normalisation layer before the ReLU")
+        return (
+            said,
+            wild[0][0] if wild else None,
+            (*fix, "use LeakyReLU or GELU, or a normalisation layer before the ReLU"),
+        )
 
 
 class VanishingGradient(Rule):
@@ -349,7 +358,7 @@ class ExplodingSignal(Rule):
             facts=[
                 (f"output of {called(info.node)} over its input", grows),
                 ("gradient over weight, largest", ratio),
-                ("gradient norm", kept.gradient_norm()),
+                ("gradient norm", kept.gradient_norm),
                 ("first loss", case.loss.first),
             ],
             fix=(
@@ -363,10 +372,10 @@ class ExplodingSignal(Rule):
 
     def _later(self, case: Case, network: str) -> Finding | None:
         """Gradients grow by orders of magnitude over steps, while updates were small until then."""
-        steps = [kept for kept in case.deep() if kept.record.depth >= 1 and kept.gradient_norm() > 0]
+        steps = [kept for kept in case.deep() if kept.record.depth >= 1 and kept.gradient_norm > 0]
         if len(steps) < 8:
             return None
-        norms = [kept.gradient_norm() for kept in steps]
+        norms = [kept.gradient_norm for kept in steps]
         calm = sorted(norms[: max(4, len(norms) // 3)])
         usual = calm[len(calm) // 2]
         at = next((i for i, norm in enumerate(norms) if norm > 1e3 * usual), None)

@@ -48,6 +48,9 @@ class ZeroInit(Rule):
     every = 5
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        asleep = [entry for entry in case.ledger if not entry.alive and entry.zero_gradients and entry.first_move < 0]
+        if not asleep:
+            return []
         steps = [kept for kept in case.deep() if kept.record.depth >= 1]
         if len(steps) < STUCK and not (final and steps):
             return []
@@ -122,7 +125,7 @@ class ConstantInit(Rule):
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         findings = []
         for network in case.trained():
-            layers = [entry for entry in case.layers(network) if entry.held]
+            layers = [entry for entry in case.layers(network) if entry.held and entry.matrix]
             same = [self._constant(case, entry) for entry in layers]
             for at in range(len(layers) - 1):
                 # The units of a layer stay equal only if the next layer treats them alike.
@@ -190,7 +193,7 @@ class HugeInit(Rule):
             huge = []
             for entry in case.layers(network):
                 mean = mean_at_start(case, entry)
-                if mean is None or not entry.held:
+                if mean is None or not entry.held or not entry.matrix:
                     continue
                 gain = 1.2533 * mean * entry.fan_in**0.5  # of a normal distribution with this mean magnitude
                 if gain > GAIN and entry.fan_in >= 4:

@@ -50,11 +50,13 @@ class LrTooHigh(Rule):
         begin = case.loss.first
         part, source, kind = _optimizer(case)
         lr = case.lr(part.name if part is not None else None)
-        if not math.isfinite(begin) or part is None or case.order.updates < 2:
+        if not math.isfinite(begin) or case.steps < 2 or (part is not None and case.order.updates < 2):
+            return []
+        floor = max(abs(begin), case.chance_loss() or 0.0, 1e-3)
+        if case.loss.most <= 10 * floor and math.isfinite(case.loss.last):
             return []
         ran_away = next(
-            ((step, value) for step, value in case.loss.points if self._far_above(value, begin, case.chance_loss())),
-            None,
+            ((step, value) for step, value in case.loss.points if not math.isfinite(value) or value > 10 * floor), None
         )
         if ran_away is None:
             return []
@@ -67,18 +69,19 @@ class LrTooHigh(Rule):
             return []
         step, entry, ratio = wild[0]
         largest = max(wild, key=lambda one: one[2])
-        rate = lr.first if lr is not None else part.settings.get("lr")
+        rate = lr.first if lr is not None else part.settings.get("lr") if part is not None else None
         value = float(rate) if isinstance(rate, (int, float)) else None
+        named = f"the learning rate {number(value)}" if value is not None else "the learning rate"
         return [
             self.finding(
-                f"the learning rate {number(value)} is too high: training diverges",
+                f"{named} is too high: training diverges",
                 confidence=0.9 if largest[2] > 1 else 0.8,
                 since_step=step,
                 where=where(source, op=f"{kind}.step", network=entry.network),
                 why=f"the update of step {step} changed {entry.name} by {number(ratio)} times its own size (1e-3"
                 f" is usual; largest"
                 f" {number(largest[2])} at {largest[1].name}), and the loss went from {number(begin)} to"
-                f" {number(ran_away[1])} in step {ran_away[0]}: learning rate {number(value)} is too high and training"
+                f" {number(ran_away[1])} in step {ran_away[0]}: {named} is too high and training"
                 " diverges",
                 facts=[
                     ("learning rate", value),
@@ -93,13 +96,6 @@ class LrTooHigh(Rule):
                 confirm=("run 20 steps with a tenth of the learning rate: the loss falls instead",),
             )
         ]
-
-    @staticmethod
-    def _far_above(value: float, begin: float, chance: float | None) -> bool:
-        if not math.isfinite(value):
-            return True
-        floor = max(abs(begin), chance or 0.0, 1e-3)
-        return value > 10 * floor
 
     @staticmethod
     def _stays_bad(case: Case, begin: float) -> bool:

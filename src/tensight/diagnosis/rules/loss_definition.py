@@ -280,15 +280,21 @@ class BroadcastInLoss(Rule):
         findings = []
         for site in case.losses:
             prediction, target = site.shape_of("prediction_shape"), site.shape_of("target_shape")
-            if (
-                prediction
-                and target
-                and (site.function in REGRESSION_LOSSES | BINARY_LOSSES or site.function == "expression")
-            ):
+            compares = site.function in REGRESSION_LOSSES | BINARY_LOSSES or self._plain_distance(site)
+            if prediction and target and compares:
                 grown = self._grown(prediction, target)
                 if grown is not None:
                     findings.append(self._say(site, prediction, target, grown))
         return findings
+
+    @staticmethod
+    def _plain_distance(site: LossSite) -> bool:
+        """A mean of squares or magnitudes; anything more (ranking, contrast) may compare all pairs on purpose."""
+        operators = site.first.get("operators")
+        if site.function != "expression":
+            return False
+        names = {name.strip() for name in operators.split(",")} if isinstance(operators, str) else set()
+        return not names & {"relu", "clamp", "clamp_min", "softplus", "log", "exp", "sigmoid", "log_sigmoid", "softmax"}
 
     @staticmethod
     def _grown(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -39,11 +39,16 @@ class EvalModeInTraining(Rule):
             if not affected:
                 continue
             switched = mode.trained > 0 and mode.eval_now and mode.in_eval >= 2
-            always = mode.trained == 0 and mode.in_eval >= 10
+            always = mode.trained == 0 and mode.in_eval >= 10 and not self._meant(case, name)
             often = mode.trained > 0 and mode.in_eval >= max(5, 0.3 * mode.trained)
             if switched or always or often:
                 findings.append(self._say(name, mode, affected, switched or often))
         return findings
+
+    @staticmethod
+    def _meant(case: Case, network: str) -> bool:
+        """A network that is partly frozen may be kept in evaluation mode on purpose."""
+        return any(not entry.parameter.trainable or not entry.held for entry in case.ledger.of(network))
 
     def _say(self, network: str, mode: NetworkMode, affected: list[Module], switched: bool) -> Finding:
         first = affected[0]
@@ -110,6 +115,8 @@ class BatchNormOfOne(Rule):
     every = 10
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        if not any("BatchNorm" in info.type for info in case.tensors.values()):
+            return []
         steps = [kept for kept in case.deep() if kept.forward()]
         if len(steps) < 5:
             return []

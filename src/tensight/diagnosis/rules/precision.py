@@ -27,6 +27,8 @@ class LostUpdates(Rule):
     every = 10
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        if not any(entry.parameter.dtype in SPACING for entry in case.ledger):
+            return []
         steps = [kept for kept in case.deep() if kept.record.depth >= 1]
         lr = case.lr()
         if len(steps) < 5 or (lr is not None and not lr.most > 0):
@@ -112,6 +114,8 @@ class GradientUnderflow(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         if case.order.scaling or any(kind == "scaler" for kind, _ in case.parts):
+            return []
+        if not any(info.dtype == "float16" for info in case.tensors.values()):
             return []
         zero = total = 0
         rest = 0.0

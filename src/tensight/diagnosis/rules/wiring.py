@@ -125,7 +125,8 @@ class StaleOptimizer(Rule):
                 continue
             own = case.optimizer_of(network)
             stale = [part for part in case.optimizers() if part.unknown_parameters]
-            if own is not None and own.unknown_parameters:
+            # Each parameter that was replaced has left its old self behind in the optimizer.
+            if own is not None and own.unknown_parameters >= 0.5 * len(homeless):
                 findings.append(self._say(case, network, homeless, own))
             elif own is None and stale and stale[0].unknown_parameters >= len(homeless) == len(entries):
                 findings.append(self._say(case, network, homeless, stale[0]))

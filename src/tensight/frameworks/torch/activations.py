@@ -100,7 +100,9 @@ class Activations:
 
     def _module(self, module: nn.Module, result: object) -> None:
         """An activation module that belongs to no network, `nn.ReLU()(x)`, is a function too."""
-        if type(result) in PLAIN and is_activation(module) and not self.watching.foreign():
+        if type(result) not in PLAIN or not is_activation(module) or self.watching.foreign():
+            return
+        if not any(made.ref() is result for made in self.lately):  # else its function was seen
             dim = getattr(module, "dim", None)
             self._look(type(module).__name__.lower(), result, user_source(), dim)
 

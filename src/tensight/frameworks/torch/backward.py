@@ -64,8 +64,11 @@ class Backward:
         watching.scale = self.scale_of(root) if self.scale_of is not None else 1.0
         model = self.networks.models.get(watching.network)
         module = model.ref() if model is not None else None
-        cleared = self._cleared(model)
-        values: dict[str, Value] = {"cleared": cleared}
+        values: dict[str, Value] = {}
+        # where nobody was seen to clear gradients, and while gradients are looked at anyway
+        cleared = self._cleared(model) if watching.unzeroed or watching.gradients else None
+        if cleared is not None:
+            values["cleared"] = cleared
         if cleared and watching.unzeroed:
             # by hand: `p.grad = None`, `p.grad.zero_()`
             watching.unzeroed = False
@@ -94,10 +97,12 @@ class Backward:
 
     def _loss(self, value: float) -> None:
         watching = self.watching
-        watched = watching.watched(
-            self._table, "loss", torch.empty(()), "loss", "", "loss", watching.network, phase="forward"
-        )
-        watching.sink.observe(watched.id, statistics.scalar(value, watched.needs), "forward", None)
+        known = self._table.get("loss")
+        if known is None or known.version != watching.needs_version:
+            known = watching.watched(
+                self._table, "loss", torch.empty(()), "loss", "", "loss", watching.network, phase="forward"
+            )
+        watching.sink.observe(known.id, statistics.scalar(value, known.needs), "forward", None)
         watching.sink.loss(value)
 
     def _cleared(self, model: Any) -> bool | None:

@@ -83,6 +83,9 @@ class Calls:
             scopes.append(scope)
             try:
                 result = original(module, *args, **kwargs)
+            except BaseException:
+                watching.stamp += 1  # whatever comes next is not a second call beside this one
+                raise
             finally:
                 watching.outermost = watching.observing = False
                 del scopes[:]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from torch import nn
 
 from tensight.frameworks.identity import IdentityMap
@@ -47,6 +49,10 @@ class Created:
         """The user's line that created a module."""
         site = self._sites.get(module)
         return None if site is None else source_of(*site)
+
+    def all(self) -> Iterator[nn.Module]:
+        """Every module that is alive."""
+        return (module for module, _ in self._sites.items())
 
     def topmost(self, module: nn.Module) -> nn.Module:
         """The largest module that holds this one, or the module itself. Wrappers count as what they wrap."""

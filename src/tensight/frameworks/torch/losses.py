@@ -70,12 +70,16 @@ class Losses:
 
     def _returned(self, function: str, args: tuple, kwargs: dict, result: Any) -> None:
         watching = self.watching
-        if not isinstance(result, torch.Tensor) or not result.requires_grad or watching.foreign():
+        if not isinstance(result, torch.Tensor) or not result.requires_grad:
             return
         self._called = True
+        if watching.sink.step >= FIRST and not watching.deep:
+            return
         source = user_source()
         place = (function, None if source is None else (source.file, source.line))
         if not self._is_time(place):
+            return
+        if watching.foreign():
             return
         prediction = args[0] if args else kwargs.get("input")
         target = args[1] if len(args) > 1 else kwargs.get("target")
@@ -183,7 +187,7 @@ class Losses:
         """A backward pass begins: a loss that no loss function made is an expression."""
         called, self._called = self._called, False
         differences, self._differences = self._differences, []
-        if called or root.grad_fn is None:
+        if called or root.grad_fn is None or (self.watching.sink.step >= FIRST and not self.watching.deep):
             return
         source = user_source()
         if not self._is_time(("expression", None if source is None else (source.file, source.line))):

@@ -145,12 +145,21 @@ class Networks:
         self.describe(model)
         return model
 
+    def adopt(self, tensors: list[Tensor]) -> None:
+        """Find the networks of parameters that an optimizer holds, for models that are never called as such."""
+        unknown = {id(tensor): tensor for tensor in tensors if tensor not in self.parameters}
+        for module in self.created.all() if unknown else ():
+            if module not in self.entries and any(id(tensor) in unknown for tensor in module._parameters.values()):
+                root = self.created.topmost(module)
+                self.add(root, variable_name(root))
+
     def describe(self, model: Model) -> None:
         """(Re-)describe a model to the sink, whole."""
         root = model.ref()
         if root is None:
             return
         modules, parameters = [], []
+        earlier = model.parameters
         model.parameters, model.buffers, model.incomplete = [], [], False
         first: dict[int, str] = {}
         for path, module, registered in self._modules(model, root):
@@ -166,6 +175,7 @@ class Networks:
             tensor = ref()
             if tensor is not None and id(tensor) not in first:
                 parameters.append(self._parameter(model, node, None, slot, tensor, False, first))
+        self._forget(earlier, model)
         model.described = Network(
             model.name, model.type, tuple(modules), tuple(parameters), model.compiled, model.source
         )
@@ -255,6 +265,14 @@ class Networks:
         known = self.entries.get(module)
         if known is None or known.path != path or known.network != network:
             self.entries[module] = Entry(module, path, network)
+
+    def _forget(self, earlier: list[Held], model: Model) -> None:
+        """Parameters that were replaced belong to the model no longer, though an optimizer may still hold them."""
+        now = {id(held) for held in model.parameters}
+        for held in earlier:
+            tensor = held.ref()
+            if tensor is not None and id(held) not in now and self.parameters.get(tensor) is held:
+                self.parameters.pop(tensor)
 
     def _hold(self, model: Model, tensor: Tensor, node: str, slot: str, holder: nn.Module | None) -> Held:
         held = self.parameters.get(tensor)

@@ -121,10 +121,13 @@ class Optimizers:
         self._stepping.append(known)
         if outer:
             return  # an optimizer inside another one: the outer one's step is the step
-        if self._size(optimizer) != known.size:
+        groups = optimizer.param_groups
+        if len(groups) != len(known.size) or len(groups[-1]["params"]) != known.size[-1]:
             self._hold(known, optimizer)
             self._tell(known, optimizer)
-        closure = kwargs.get("closure") or next((one for one in args[1:] if callable(one)), None)
+        if not known.steps:
+            self.networks.adopt([tensor for group in optimizer.param_groups for tensor in group["params"]])
+        closure = _closure(args, kwargs)
         if self.watching.gradients:
             self._look_before(known, optimizer, closure is not None, _scale_inside(optimizer))
         if closure is None:
@@ -137,7 +140,8 @@ class Optimizers:
         if self._stepping:
             return
         if self.watching.gradients:
-            self._look_after(known)
+            # a closure may have called a network for the first time
+            self._look_after(known, self._tensors(known, optimizer) if _closure(args, kwargs) else None)
         self.finish(known, optimizer, skipped=False)
 
     def skipped(self, optimizer: Optimizer) -> None:
@@ -152,8 +156,8 @@ class Optimizers:
         # under a guard of its own: what cannot be seen must not keep a step from being counted
         self._guarded_before(self._tensors(known, optimizer), later, scale)
 
-    def _look_after(self, known: Stepper) -> None:
-        norm = self._guarded_after()
+    def _look_after(self, known: Stepper, found: list[tuple[Held, torch.Tensor]] | None = None) -> None:
+        norm = self._guarded_after(found)
         if norm is not None:
             name = "gradient_norm" if known.first else f"gradient_norm/{known.name}"
             self.watching.sink.scalar(name, norm)
@@ -169,8 +173,9 @@ class Optimizers:
         if skipped:
             values["skipped"] = True
         sink.event("optimizer_step", known.name, values, user_source())
-        for model in self._models(optimizer):
-            self.networks.refresh(model)
+        if self.watching.gradients:
+            for model in self._models(optimizer):
+                self.networks.refresh(model)
         sink.updated(known.name)
 
     def _forget_interrupted(self) -> None:
@@ -245,6 +250,10 @@ class Optimizers:
         )
 
     def _rates(self, known: Stepper, optimizer: Optimizer) -> float | None:
+        groups = optimizer.param_groups
+        if known.first and len(groups) == 1 and type(groups[0].get("lr")) is float:  # nearly always
+            self.watching.sink.scalar("lr", groups[0]["lr"])
+            return groups[0]["lr"]
         first = None
         for index, group in enumerate(optimizer.param_groups):
             rate = group.get("lr")
@@ -270,6 +279,10 @@ def _settings(optimizer: Optimizer) -> dict[str, Value]:
         if isinstance(value, (bool, int, float, str)):
             found[name] = value
     return found
+
+
+def _closure(args: tuple, kwargs: dict) -> Any:
+    return kwargs.get("closure") or next((one for one in args[1:] if callable(one)), None)
 
 
 def _scale_inside(optimizer: Optimizer) -> float:

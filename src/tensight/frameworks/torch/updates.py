@@ -40,9 +40,9 @@ class Updates:
             self._norm = self.look_at_gradients(self._found, scale)
         self.copy(self._found)
 
-    def after(self) -> float | None:
-        """The update has happened. Answers the norm of all gradients."""
-        found, self._found = self._found, []
+    def after(self, found: Found | None) -> float | None:
+        """The update has happened. Answers the norm of all gradients. `found`: what is known better now."""
+        found, self._found = self._found if found is None else _once(found), []
         if self._later:
             self._norm = self.look_at_gradients(found, self._scale)
         self.look_at_weights(found)

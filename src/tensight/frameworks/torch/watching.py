@@ -181,9 +181,9 @@ class Watching:
 
         Answers the list of those that share the gradient hook of this very tensor, None when it has no hook yet.
         """
-        version = tensor._version
+        version = -1 if tensor.is_inference() else tensor._version
         last = self._last
-        if last is not None and last.ref() is tensor and last.version == version and last.needs == watched.needs:
+        if last is not None and last.ref() is tensor and last.version == version >= 0 and last.needs == watched.needs:
             self.tell(watched, tensor, last.stats, phase)
             return last.sharing
         try:

@@ -1,0 +1,125 @@
+"""The kernel gives the reference's answer: every dtype, every set of instructions, any values, any size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensight.records import Needs
+from tensight.stats import native, reference, statistics
+
+KINDS = ("bits", "normal", "far from zero", "constant", "sprinkled", "tiny", "huge")
+SIZES = (0, 1, 2, 7, 15, 16, 33, 64, 257, 4095, 4096, 4097, 9000)
+NEEDS = (
+    Needs(),
+    Needs(ranges=((-1.0, 0.0),)),
+    Needs(ranges=((-math.inf, math.inf), (0.1, 12.3), (5.0, 4.0)), change=True, rtol=0.01, atol=0.5),
+    Needs(change=True, rtol=0.0, atol=0.0),
+)
+
+# complex32 has no NumPy type: it is tested by itself below.
+NAMES = [name for name in native.DTYPES if name != "complex32"]
+
+
+def test_the_kernel_is_available_here() -> None:
+    assert native.available(), native.describe()
+    assert native.instructions() == native.supported_instructions()[0]
+    assert native.instructions() in native.describe()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_kernel_agrees_with_the_reference(
+    name: str, agree: Callable[..., None], array_of: Callable[..., Any], using: Callable[[str], Any]
+) -> None:
+    @settings(max_examples=40, deadline=None, derandomize=True, database=None)
+    @given(
+        kind=st.sampled_from(KINDS),
+        size=st.sampled_from(SIZES),
+        seed=st.integers(0, 2**32 - 1),
+        needs=st.sampled_from(NEEDS),
+        step=st.sampled_from(["none", "same", "some", "other"]),
+    )
+    def check(kind: str, size: int, seed: int, needs: Needs, step: str) -> None:
+        array = array_of(name, kind, size, seed)
+        before = None
+        if step != "none":
+            before = array_of(name, kind, size, seed + 1) if step == "other" else array.copy()
+            if step == "some":
+                before[::3] = before[::-1][::3].copy()
+        truth = reference.statistics(array, needs, before)
+        for instructions in native.supported_instructions():
+            with using(instructions):
+                agree(statistics(array, needs, before), truth)
+
+    check()
+
+
+@pytest.mark.parametrize(
+    "name", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
+)
+def test_every_code_of_an_8_bit_float_is_read_right(name: str, agree: Callable[..., None], array_of: Any) -> None:
+    dtype = array_of(name, "bits", 1, 0).dtype
+    for code in range(256):
+        array = np.array([code], np.uint8).view(dtype)
+        agree(statistics(array), reference.statistics(array))
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_every_code_of_a_16_bit_float_is_read_right(
+    name: str, agree: Callable[..., None], array_of: Any, using: Callable[[str], Any]
+) -> None:
+    dtype = array_of(name, "bits", 1, 0).dtype
+    array = np.arange(2**16, dtype=np.uint16).view(dtype)
+    pieces = array.reshape(512, 128)
+    for instructions in native.supported_instructions():
+        with using(instructions):
+            agree(statistics(array), reference.statistics(array))
+            for piece in pieces[::37]:
+                agree(statistics(piece), reference.statistics(piece))
+
+
+def test_a_half_precision_complex_number_counts_as_two_halves() -> None:
+    halves = np.array([1.0, -2.0, np.nan, 4.0], np.float16)
+    assert native.contiguous(halves.ctypes.data, "complex32", 2) == statistics(halves)
+
+
+@pytest.mark.parametrize("place", [0, 1, 5000, 20_000])
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_one_bad_value_is_found_wherever_it_is(special: float, place: int, using: Callable[[str], Any]) -> None:
+    array = np.ones(20_001, np.float32)
+    array[place] = special
+    for instructions in native.supported_instructions():
+        with using(instructions):
+            stats = statistics(array)
+            assert (stats.bad, stats.positive, stats.mean, stats.std) == (1, 20_000, 1.0, 0.0)
+
+
+def test_the_deviation_of_values_far_from_zero_keeps_its_digits(using: Callable[[str], Any]) -> None:
+    array = (2.0**23 + np.arange(10_000) % 2).astype(np.float32)
+    for instructions in native.supported_instructions():
+        with using(instructions):
+            assert statistics(array).std == pytest.approx(0.5, rel=1e-12)
+
+
+def test_a_change_at_the_end_of_float64_does_not_spoil_the_moments() -> None:
+    now, before = np.array([1.0, 3.0, 5.0]), np.array([1.7e308, 1.7e308, 1.7e308])
+    stats = statistics(now, Needs(), before)
+    assert stats.mean == 3.0
+    assert stats.l2 == pytest.approx(math.sqrt(35))
+    assert stats.change is not None
+    assert stats.change.before_abs_mean == pytest.approx(1.7e308)
+    assert stats.change.abs_mean == pytest.approx(1.7e308)
+
+
+def test_sums_of_many_values_are_taken_in_float64() -> None:
+    array = np.full(3_000_000, 0.1, np.float32)
+    array[::2] += np.float32(0.05)
+    stats = statistics(array)
+    assert stats.mean == pytest.approx(array.astype(np.float64).mean(), rel=1e-13)
+    assert stats.l2 == pytest.approx(float(np.linalg.norm(array.astype(np.float64))), rel=1e-13)
