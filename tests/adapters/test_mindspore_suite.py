@@ -210,6 +210,9 @@ class TestMindSpore(AdapterSuite):
         ]
         return [{name: id(value) for name, value in vars(owner).items()} for owner in owners]
 
+    def recover(self) -> None:
+        api_module()._pynative_executor.clear_res()  # it would go on to record for a gradient
+
     def tensors(self, values: Array) -> Iterable[tuple[Any, Array]]:
         for dtype in (ms.float64, ms.float32, ms.float16, ms.int64, ms.int32, ms.int8, ms.bool_):
             array = values.astype(ms.dtype_to_nptype(dtype))

@@ -117,7 +117,8 @@ import os, signal, sys, time
 from tensight.control import Link
 from tensight.control.address import Address
 from tensight.control.messages import WIRE, Hello
-link = Link(Address("127.0.0.1", int(sys.argv[1]), "secret"), Hello(WIRE, "r", "/r", 0, 1, os.getpid(), 0.0, "h")).start()
+hello = Hello(WIRE, "r", "/r", 0, 1, os.getpid(), 0.0, "h")
+link = Link(Address("127.0.0.1", int(sys.argv[1]), "secret"), hello).start()
 while not link.connected:
     time.sleep(0.01)
 child = os.fork()

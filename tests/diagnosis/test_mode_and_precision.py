@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensight.records import Event, Module, Observation, Source
+from tensight.records import Event, Module, Observation, Source, StepRecord
 from tests.diagnosis.builders import LOSS_LINE, Layer, Run, stats
 
 DROPOUT = Module("drop", "Dropout", settings={"p": 0.5})
@@ -121,3 +121,13 @@ def test_graphs_that_pile_up_are_named_where_their_losses_are_made() -> None:
     (finding,) = run.end()
     assert finding.fault == "graph_retained_by_accumulation"
     assert finding.where.line == LOSS_LINE.line
+
+
+def test_an_evaluation_after_the_last_step_is_evidence_too() -> None:
+    run = Run()
+    run.learn(8)
+    values = {"p": 0.6, "training": True, "module": "", "module_training": False}
+    after = Event("dropout", part="net", values=values, source=Source("train.py", 18))
+    run.engine.rest(StepRecord(8, 0.0, 0.1, events=(after,)))
+    (finding,) = run.end()
+    assert (finding.fault, finding.since_step) == ("dropout_active_in_eval", 8)

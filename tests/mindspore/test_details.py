@@ -131,6 +131,25 @@ def test_a_batch_that_comes_twice_is_told() -> None:
     assert [one.values.get("repeat_of") for one in sink.events("batch")] == [None, 0]
 
 
+def test_cells_that_a_backward_pass_computes_again_are_not_called_again() -> None:
+    class Recomputed(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.block = nn.SequentialCell(nn.Dense(4, 8), nn.Tanh())
+            self.last = nn.Dense(8, 2)
+            self.block.recompute()
+
+        def construct(self, x: Tensor) -> Tensor:
+            return self.last(self.block(x))
+
+    plain = by_functions(Recomputed)
+    answer, sink = watched(lambda: by_functions(Recomputed))
+    assert answer == plain
+    assert len(sink.named("forward")) == STEPS
+    names = [info.name for info, _ in sink.observed(step=1) if info.kind in ("output", "activation")]
+    assert names == ["block.0", "block.1", "block", "last", ""]
+
+
 def test_an_error_of_the_user_leaves_the_model_as_it_came() -> None:
     class Fails(Net):
         def construct(self, x: Tensor) -> Tensor:

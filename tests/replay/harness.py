@@ -29,6 +29,7 @@ def main() -> None:
     seen: list[Replay] = []
     problems: list[str] = []
     losses: list[float] = []
+    resident: list[int] = []
     step = 0
     began = False
     copy = False
@@ -76,6 +77,7 @@ def main() -> None:
         began = False
         if options.get("wait") and not finite and not copy:
             rewind.wait(60.0)
+            resident.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
 
     torch.nn.modules.module.register_module_forward_pre_hook(begins)
     optimizers.register_optimizer_step_post_hook(ends)
@@ -94,7 +96,7 @@ def main() -> None:
         "steps": step,
         "descriptors": len(os.listdir("/proc/self/fd")) - before,
         "children": len(children),
-        "resident": int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"),
+        "resident": resident,
     }
     (folder / "replays.json").write_text(json.dumps(result))
 

@@ -3,13 +3,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
-from starlette.testclient import TestClient
 
-from tensight.server import app
 from tests.page.recorded import write_run
-
-TOKEN = "right-token"
+from tests.server.serving import Served, client, serving
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +19,19 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def served(recorded: Path) -> Iterator[Served]:
+    """A server of that folder."""
+    with serving(recorded) as made:
+        yield made
+
+
+@pytest.fixture
+def page(served: Served) -> httpx.Client:
+    """A page that has the token."""
+    return served.http
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A run of one's own."""
@@ -28,25 +39,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def client(place: Path | None, **options: object) -> TestClient:
-    made = TestClient(
-        app.create(token=TOKEN, place=place, **options),  # type: ignore[arg-type]
-        base_url="http://127.0.0.1:8765",
-        follow_redirects=False,
-    )
-    made.cookies.set("tensight_8765", TOKEN)
-    return made
-
-
 @pytest.fixture
-def page(recorded: Path) -> Iterator[TestClient]:
-    """A page that has the token."""
-    with client(recorded) as made:
-        yield made
-
-
-@pytest.fixture
-def own(folder: Path) -> Iterator[TestClient]:
-    """The same on a run that may be changed."""
+def own(folder: Path) -> Iterator[httpx.Client]:
+    """A page on a run that may be changed."""
     with client(folder) as made:
         yield made

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tensight.records import Observation, RunEnd, RunInfo, Stats, StepRecord, TensorInfo
 from tensight.server.wire import dumps
 from tensight.store import Writer
-from tests.server.conftest import client
+from tests.server.serving import client
 
 
 def back(text: bytes) -> object:

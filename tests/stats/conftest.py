@@ -50,9 +50,6 @@ def dtype_of(name: str) -> np.dtype[Any]:
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
-KINDS = ("bits", "normal", "far from zero", "constant", "sprinkled", "tiny", "huge")
-
-
 def make_array(name: str, kind: str, size: int, seed: int) -> Array:
     """An array of a dtype: any bits at all, or values of a kind that makes trouble."""
     dtype = dtype_of(name)
@@ -71,6 +68,9 @@ def make_array(name: str, kind: str, size: int, seed: int) -> Array:
         if limits is not None and kind == "huge":
             values = np.clip(values / 40, -1, 1) * float(limits.max)
         made = values.astype(dtype)
+        if kind == "zeros":
+            made[random.random(size) < 0.4] = np.array(0.0).astype(dtype)
+            made[random.random(size) < 0.3] = np.array(-0.0).astype(dtype)
         if kind == "sprinkled" and size and dtype.kind not in "iu":
             for special in (np.nan, np.inf, -np.inf, 0.0, -0.0):
                 made[random.integers(0, size, 1 + size // 50)] = np.array(special).astype(dtype)

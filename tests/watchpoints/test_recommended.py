@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tensight.records import Observation, Stats, Within
+from tensight.records import Change, Observation, Stats, Within
 from tensight.watchpoints import recommended, spec
 from tensight.watchpoints.checker import Checker
 from tests.watchpoints.records import NAN, ZEROS, Training, plain, sized, tensor, updated
@@ -109,6 +109,10 @@ HEALTHY = {
     ),
     "a bias that leaves zero": (tensor(kind="weight", slot="bias", shape=(100,)), updated(0.1, before=0.0)),
     "a small weight under a small step": (tensor(kind="weight"), updated(1e-3, before=1e-4)),
+    "a weight of one value that passes through zero": (
+        tensor(kind="weight", shape=(1, 1)),
+        Stats(1, positive=1, min=0.02, max=0.02, mean=0.02, abs_mean=0.02, change=Change(1, 0.02, 0.02, 1e-4, 1, 0)),
+    ),
     "running means of zero": (tensor(kind="buffer", slot="running_mean"), ZEROS),
     "a counter": (tensor(kind="buffer", slot="num_batches_tracked", dtype="int64", shape=()), ZEROS),
     "a causal mask": (tensor(kind="buffer", node="attn", slot="mask"), MASKED),

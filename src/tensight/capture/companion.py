@@ -27,6 +27,7 @@ class Companion:
         """
 
     wants_nodes: bool = False
+    wants_gradients: bool = False  # of every step, whatever the budget says
 
     def before_update(
         self, optimizer: str, observations: Sequence[Observation], tensors: Mapping[int, TensorInfo]

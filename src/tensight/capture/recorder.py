@@ -225,11 +225,17 @@ class Recorder:
     def finish(self, ended: Ended, *, script_exit: int | None, crashed: bool) -> RunEnd:
         """The training is over. Called once; later calls change nothing."""
         if not self._ended:
+            if self._observations or self._events:
+                # what came after the last step, an evaluation say: evidence, but no step of its own
+                self._guard("diagnosis", lambda: self.engine.rest(self._rest()))
             self._each(lambda companion: companion.ending())
             if self._steps.pending() and (self._observations or self._losses) and self._marks:
                 self._end_steps([len(self._marks)])
             elif self._steps.pending():
                 self._end_steps([0])
+            if self._observations or self._events:
+                # what came after the last step, an evaluation say: evidence, but no step of its own
+                self._guard("diagnosis", lambda: self.engine.rest(self._rest()))
             self._each(lambda companion: companion.ending())
             self._say_coverage()
             self._guard("diagnosis", lambda: self._conclude(self.engine.end(crashed=crashed)))
@@ -331,6 +337,18 @@ class Recorder:
         self._observations, self._events, self._losses, self._marks = rest
         self._begin_step()
 
+    def _rest(self) -> StepRecord:
+        return StepRecord(
+            step=self.step,
+            time=time.time(),
+            seconds=self._now() - self._started,
+            depth=int(self.depth),
+            training=self._training,
+            scalars=self._scalars,
+            events=tuple(self._events),
+            observations=tuple(self._observations),
+        )
+
     def _write(self, record: StepRecord) -> None:
         self.writer.step(record)
         if self._kept:
@@ -348,6 +366,8 @@ class Recorder:
         self._watching = any(companion.wants_nodes for companion in self.companions)
         if self._watching:
             self.depth = Depth.ALL
+        elif any(companion.wants_gradients for companion in self.companions):
+            self.depth = max(self.depth, Depth.GRADIENTS)
         version = self.checker.version
         if before != (self.depth, self.level, self.keep_tensors) or version != self._told_version:
             self._told_version = version

@@ -12,6 +12,7 @@ from tensight.diagnosis.ledger import Entry, Ledger
 from tensight.diagnosis.losses import LossCalls
 from tensight.diagnosis.modes import Modes
 from tensight.diagnosis.order import CallOrder
+from tensight.diagnosis.replicas import Alone
 from tensight.diagnosis.series import Series
 from tensight.diagnosis.trouble import Trouble
 from tensight.records import Module, Network, Part, Replay, Source, StepRecord, TensorInfo
@@ -33,6 +34,7 @@ class Case:
         self.ledger = Ledger()
         self.order = CallOrder()
         self.modes = Modes()
+        self.alone = Alone()
         self.losses = LossCalls()
         self.batches = Batches()
         self.trouble = Trouble(self.tensors)
@@ -90,6 +92,7 @@ class Case:
         if record.events:
             self.order.follow(record.step, record.events)
             self.modes.follow(record.step, record.events)
+            self.alone.follow(record.step, record.events)
             self.losses.follow(record.step, record.events)
             self.batches.follow(record.step, record.events)
         if record.observations:

@@ -151,7 +151,7 @@ def _dtype(crash: Crash, match: re.Match[str]) -> Explanation:
 
 @_when(
     r"[Ee]xpected all tensors to be on the same device|is on (\w+:?\d*), but expected on|Tensor on device"
-    " (\S+) is not on the expected device (\S+?)!"
+    r" (\S+) is not on the expected device (\S+?)!"
 )
 def _device(crash: Crash, match: re.Match[str]) -> Explanation:
     places = {item.name: item.device for item in crash.inputs if item.device}
@@ -181,7 +181,7 @@ def _twice(crash: Crash, match: re.Match[str]) -> Explanation:
 
 @_when(
     r"modified by an inplace operation: \[torch\.\w+ \[([\d, ]*)\]\], which is output (\d+) of"
-    " (\w+?)(?:Backward\d*)?, is at version (\d+); expected version (\d+)"
+    r" (\w+?)(?:Backward\d*)?, is at version (\d+); expected version (\d+)"
 )
 def _in_place(crash: Crash, match: re.Match[str]) -> Explanation:
     shape, _, _, now, then = match.groups()

@@ -71,6 +71,14 @@ class Rewinds(Protocol):
         """Begin to observe every operator."""
         ...
 
+    def follow_losses(self) -> None:
+        """From now on look into the graph of each bad loss, for want of anything better."""
+        ...
+
+    def walked(self) -> Seen | None:
+        """What the graph of the last bad loss has shown; asked once."""
+        ...
+
     def keep(self) -> int:
         """Keep weights, buffers, optimizer and random states in place of the kept ones; bytes held."""
         ...

@@ -17,7 +17,7 @@ from tensight.replay import copying, isolation
 from tensight.replay.copying import Copy, Woken, make_copy
 from tensight.replay.orders import ANSWER, ORDER, Answer, Losses, Order, bits, encode, same_bits
 
-STANDING, AT_THE_HIT = "standing child", "fork at the hit"
+STANDING, AT_THE_HIT, GRAPH = "standing child", "fork at the hit", "graph"
 PATIENCE = 20.0
 """Seconds the end of a run waits for a copy that is still looking."""
 
@@ -68,6 +68,7 @@ class Rewinder:
         self._kept_step = -1
         self._kept_bytes = 0
         self._refused = ""
+        self._follows_losses = False
         self._copy: _InCopy | None = None
         rewinds.serve_batches(self._batch_asked)
 
@@ -143,6 +144,9 @@ class Rewinder:
         self._refused = copying.hindrance() or self._rewinds.hindrance()
         if self._refused:
             self._not_before = time.monotonic() + 1.0
+            if not self._follows_losses:
+                self._follows_losses = True
+                self._rewinds.follow_losses()
             return
         begun = time.perf_counter()
         made = make_copy(step)
@@ -173,10 +177,26 @@ class Rewinder:
         reason = self._refused or copying.hindrance() or self._rewinds.hindrance()
         if reason or not self._copies:
             self._end_copies()
-            self._not_possible(step, STANDING, reason or "no copy of the process was kept")
+            self._from_graph(step, reason or "no copy of the process was kept")
             return
         self._asked = (step, time.monotonic())
         self._tell(step)
+
+    def _from_graph(self, step: int, reason: str) -> None:
+        """No copy may run: what the graph of the bad loss has shown is all there is."""
+        seen = self._rewinds.walked()
+        if seen is None:
+            self._not_possible(step, STANDING, reason)
+            return
+        self._publish(
+            msgspec.structs.replace(
+                seen.replay,
+                step=step,
+                strategy=GRAPH,
+                reason=f"read from what autograd had saved; not run again, since {reason}",
+                tensors=_store(self._folder, self._name, seen),
+            )
+        )
 
     def _tell(self, step: int) -> None:
         """Wake the newest copy that was made before anything can have gone bad."""

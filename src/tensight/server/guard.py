@@ -161,14 +161,7 @@ def _same_origin(origin: str, host: str) -> bool:
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, code: int, message: str) -> None:
     if scope["type"] == "websocket":
-        extensions = scope.get("extensions") or {}
-        if "websocket.http.response" in extensions:
-            body = message.encode()
-            headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(body)).encode())]
-            await send({"type": "websocket.http.response.start", "status": code, "headers": headers})
-            await send({"type": "websocket.http.response.body", "body": body})
-        else:
-            await send({"type": "websocket.close", "code": 1008})
+        await send({"type": "websocket.close", "code": 1008, "reason": message[:120]})  # before accepting: a 403
         return
     response = Json({"error": message}, code)
     for name, value in HEADERS.items():

@@ -50,17 +50,9 @@ def address_of(listening: socket.socket, host: str, token: str, *, tls: bool = F
     return Address(shown, listening.getsockname()[1], token, tls)
 
 
-def run(
-    app: Starlette,
-    listening: socket.socket,
-    *,
-    parent: int | None = None,
-    tls_cert: str | None = None,
-    tls_key: str | None = None,
-    ready: Callable[[], None] = lambda: None,
-) -> None:
-    """Serve until Ctrl-C, or, with a `parent`'s pipe, until the parent and the last page are gone."""
-    config = uvicorn.Config(
+def configuration(app: Starlette, *, tls_cert: str | None = None, tls_key: str | None = None) -> uvicorn.Config:
+    """How the application is served, everywhere."""
+    return uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,
@@ -71,7 +63,19 @@ def run(
         ssl_keyfile=tls_key,
         timeout_graceful_shutdown=2,
     )
-    server = uvicorn.Server(config)
+
+
+def run(
+    app: Starlette,
+    listening: socket.socket,
+    *,
+    parent: int | None = None,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until Ctrl-C, or, with a `parent`'s pipe, until the parent and the last page are gone."""
+    server = uvicorn.Server(configuration(app, tls_cert=tls_cert, tls_key=tls_key))
 
     async def main() -> None:
         tasks = []

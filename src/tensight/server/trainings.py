@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,11 +19,10 @@ from tensight.control.messages import WIRE, Answer, Goodbye, Hello, Pages, Reque
 from tensight.errors import ControlError
 from tensight.server.answers import Control
 from tensight.server.library import Library
-from tensight.server.recording import Recording
 
 BEAT = 4.0  # seconds between heartbeats of the server
 ANSWER = 10.0  # a training in the middle of a long step answers at its end; then the page has long been told 'asked'
-FORGET = 3600.0
+REACH = 0.3  # seconds in which a command surely reaches every rank
 
 
 class Training:
@@ -33,12 +33,22 @@ class Training:
         self.hello = hello
         self.machine = Machine()
         self.heard = time.monotonic()
+        self.speed = 0.0  # steps in a second, as far as told
         self.open = True
         self.waiting: dict[int, asyncio.Future[str]] = {}
 
     async def send(self, message: Request | Pages) -> None:
         with contextlib.suppress(WebSocketDisconnect, RuntimeError, OSError):
             await self.socket.send_bytes(encode(message))
+
+
+def meeting_step(ranks: Sequence[Training], now: float) -> int:
+    """A step that no rank can have begun when the command reaches it.
+
+    All ranks pause behind the same step: one that paused earlier would leave the others waiting inside a collective.
+    """
+    furthest = max(one.machine.step + one.speed * (now - one.heard) for one in ranks)
+    return math.ceil(furthest + max(one.speed for one in ranks) * REACH) + 2
 
 
 class Trainings:
@@ -80,8 +90,11 @@ class Trainings:
                 self._changed(run)
 
     def _hear(self, training: Training, message: object) -> None:
-        training.heard = time.monotonic()
+        now = time.monotonic()
         if isinstance(message, Status):
+            steps, seconds = message.machine.step - training.machine.step, now - training.heard
+            if steps > 0 and seconds > 0.01 and training.machine.state == "running":
+                training.speed = steps / seconds
             training.machine = message.machine
         elif isinstance(message, Answer):
             future = training.waiting.pop(message.id, None)
@@ -89,6 +102,7 @@ class Trainings:
                 future.set_result(message.error)
         elif isinstance(message, Goodbye):
             training.machine = training.machine.over()
+        training.heard = now
 
     @property
     def runs(self) -> list[str]:
@@ -125,8 +139,7 @@ class Trainings:
         for one in ranks:
             one.machine.command(command)  # refuses here what the training would refuse
         if isinstance(command, Pause) and len(ranks) > 1:
-            # One rank may be a step ahead: all pause behind the same step, and none inside a collective.
-            command = Pause(after=max(one.machine.step for one in ranks) + 2)
+            command = Pause(after=meeting_step(ranks, time.monotonic()))
         for one in ranks:
             self._foresee(one, command)
         self._changed(run)
@@ -167,6 +180,3 @@ class Trainings:
         for one in list(self._ranks.get(run, {}).values()):
             if one.open:
                 await one.send(Pages(self._pages.get(run, 0)))
-
-    def recording(self, run: str) -> Recording:
-        return self._library.find(run)

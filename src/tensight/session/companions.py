@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensight.capture.companion import Companion
+from tensight.session.guard import Guarding
 from tensight.session.reacting import Notifying, Reacting
 from tensight.session.rewind import Rewind
 from tensight.session.session import Session
@@ -15,6 +16,8 @@ def companions(session: Session) -> list[Companion]:
         found.append(Rewind(session.recorder, session.folder, budget=settings.budget))
     if settings.on_finding == "stop" or settings.on_hit == "stop":
         found.append(Reacting(session.recorder, settings))
+    if settings.guard:
+        found.append(Guarding(session.recorder))
     if settings.notify:
         found.append(Notifying(settings.notify, str(session.folder)))
     return found

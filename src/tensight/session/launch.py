@@ -58,29 +58,30 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
     )
     if crash is not None:
         terminal.block(crash_block(crash))
-    findings = tuple(f for f in session.findings if f.key not in session.settings.muted and not f.muted)
-    for finding in findings:
-        terminal.say(finding)
-    hits = _tell(session, terminal, target, findings)
-    return Ending(outcome.exit_code, findings, hits)
-
-
-def _tell(session: Session, terminal: Terminal, target: Path | None, findings: tuple[Finding, ...]) -> int:
-    """The last words, and the report. Reading the run again costs little and shows that it can be read."""
-    hits = 0
+    findings: tuple[Finding, ...] = ()
+    hits = steps = 0
     try:
+        # as recorded, by every rank: reading the run again costs little and shows that it can be read
         run = open_run(session.folder)
+        steps = run.step_count
+        findings = tuple(f for f in run.findings if f.key not in session.settings.muted and not f.muted)
         hits = sum(1 for hit in run.hits if not hit.recommended and hit.error is None)
         if target is not None:
             reports.write(run, target, muted=session.settings.muted)
     except (TensightError, OSError) as error:
-        terminal.line(f"the report could not be written: {error}")
+        terminal.line(f"the run could not be read again or its report not be written: {error}")
+        findings = tuple(session.findings)
+    for finding in findings:
+        terminal.say(finding)
+    _last_words(session, terminal, steps, len(findings))
+    return Ending(outcome.exit_code, findings, hits)
+
+
+def _last_words(session: Session, terminal: Terminal, steps: int, findings: int) -> None:
     end = session.end
-    steps = end.steps if end else 0
     cost = f", watching took {end.watch_seconds:.1f} s" if end and end.watch_cost else ""
     if end and end.watch_cost and end.watch_seconds > 1:
         cost += f" ({100 * (end.watch_cost - 1):.1f} %)"
-    verdict = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}" if findings else "nothing was found wrong"
+    verdict = f"{findings} finding{'' if findings == 1 else 's'}" if findings else "nothing was found wrong"
     terminal.line(f"{steps} steps{cost}; {verdict}")
     terminal.line(f"recorded in {session.folder}; see it again: tensight view {session.folder}")
-    return hits

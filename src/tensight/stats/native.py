@@ -18,7 +18,7 @@ import struct
 import threading
 from array import array
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tensight.errors import UsageError
 from tensight.records import Change, Needs, Stats, Within
@@ -68,6 +68,7 @@ _PART_OF_COMPLEX = {
     DTYPES["complex128"]: DTYPES["float64"],
 }
 _NO_NEEDS = Needs()
+_NO_FINITE_VALUE = (None,) * 6  # min to l2
 _MAX_RANK = 64
 _INTERFACE = 1
 _SMALL = 1 << 15  # values; below that the interpreter is held, as letting go of it and waiting for it again costs more
@@ -184,13 +185,14 @@ def contiguous(
     room = _room
     needed = 0
     if needs is not None:
-        needed = _encoded(needs)
+        encoded = _encoded(needs)
+        needed = encoded.buffer_info()[0]
         if _RESULT_WORDS + len(needs.ranges) > room.words:
             room.grow(_RESULT_WORDS + len(needs.ranges))
     call = kernel.contiguous_held if count < _SMALL else kernel.contiguous_released
     if call(pointer, code, count, before_pointer, needed, room.address):
         raise UsageError(f"a tensor cannot have {count} values of dtype {dtype}")
-    if needs is None and code < _FIRST_INTEGER and before_pointer is None:  # nearly always
+    if needs is None and code < _FIRST_INTEGER and not before_pointer:  # nearly always
         values = _FLOATS.unpack_from(room.memory)
         if values[4] or values[5] or values[6]:
             return Stats(*values)
@@ -223,6 +225,7 @@ def many(items: Sequence[Item], needs: Needs | Sequence[Needs | None] | None = N
     if len(each) != len(items):
         raise UsageError(f"{len(items)} tensors need as many needs, not {len(each)}: give one for each, or one for all")
     words: list[int] = []
+    encoded: list[array[float]] = []  # alive until the call is over
     codes: list[int] = []
     values = 0
     room_needed = 0
@@ -231,7 +234,8 @@ def many(items: Sequence[Item], needs: Needs | Sequence[Needs | None] | None = N
         needed = 0
         room_needed += _RESULT_WORDS
         if need is not None:
-            needed = _encoded(need)
+            encoded.append(_encoded(need))
+            needed = encoded[-1].buffer_info()[0]
             room_needed += len(need.ranges)
         if type(layout) is int:
             if code > _BOOL:
@@ -264,7 +268,7 @@ def many(items: Sequence[Item], needs: Needs | Sequence[Needs | None] | None = N
 
 def _read(memory: bytearray, at: int, code: int, needs: Needs | None, changed: bool) -> Stats:
     form = _FLOATS if code < _FIRST_INTEGER else _NATURALS if code == _UINT64 else _INTEGERS
-    values = form.unpack_from(memory, at)
+    values: tuple[Any, ...] = form.unpack_from(memory, at)
     within: tuple[Within, ...] = ()
     if needs is not None and needs.ranges:
         counts = struct.unpack_from(f"={len(needs.ranges)}q", memory, at + _WITHIN_AT)
@@ -272,11 +276,13 @@ def _read(memory: bytearray, at: int, code: int, needs: Needs | None, changed: b
     change = None
     if changed and values[0]:
         tolerances = needs or _NO_NEEDS
-        measured = _CHANGE.unpack_from(memory, at + _CHANGE_AT)
-        change = Change(*measured, rtol=tolerances.rtol, atol=tolerances.atol)
-    if not (values[4] or values[5] or values[6]):  # no finite value
-        values = values[:7]
-    return Stats(*values, within=within, change=change)
+        measured: tuple[Any, ...] = _CHANGE.unpack_from(memory, at + _CHANGE_AT)
+        measured = (*measured, tolerances.rtol, tolerances.atol)
+        change = Change(*measured)
+    if not (values[4] or values[5] or values[6]):
+        values = (*values[:7], *_NO_FINITE_VALUE)
+    values = (*values, within, change)
+    return Stats(*values)
 
 
 def _code(dtype: object) -> int:
@@ -311,8 +317,8 @@ def _dimensions(code: int, layout: Sequence[Sequence[int]]) -> tuple[int, list[i
 _encodings: dict[Needs, array[float]] = {}
 
 
-def _encoded(needs: Needs) -> int:
-    """The address of these needs in the kernel's form. There are few different ones; they are kept."""
+def _encoded(needs: Needs) -> array[float]:
+    """These needs in the kernel's form. There are few different ones; they are kept."""
     known = _encodings.get(needs)
     if known is None:
         ends = [end for pair in needs.ranges for end in pair]
@@ -320,7 +326,7 @@ def _encoded(needs: Needs) -> int:
         if len(_encodings) > 10_000:
             _encodings.clear()
         known = _encodings[needs] = array("d", words)
-    return known.buffer_info()[0]
+    return known
 
 
 def _loaded() -> _Kernel:

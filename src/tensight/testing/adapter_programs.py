@@ -53,6 +53,10 @@ class Programs(ABC):
     def tensors(self, values: Array) -> Iterable[tuple[Any, Array]]:
         """`values` as a tensor of every dtype and of a strided layout, each with what NumPy must see of it."""
 
+    def recover(self) -> None:
+        """Bring the framework to rest after a program was stopped in its midst, where it does not do so itself."""
+        return
+
     @abstractmethod
     def train(self, steps: int) -> Outcome:
         """The plain loop; every field of `Outcome` but `hooks` is filled in."""

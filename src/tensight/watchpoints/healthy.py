@@ -141,6 +141,8 @@ def _changed_much(info: TensorInfo, now: Stats, around: Surroundings) -> str:
         return ""
     if change.before_abs_mean == 0:
         return "it started at zero"
+    if now.count < FEW:
+        return "a weight of few values may pass through zero"
     if change.abs_mean < 0.01:
         return "the weight was tiny, and so is the update"
     return ""

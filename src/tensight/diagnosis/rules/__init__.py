@@ -14,6 +14,7 @@ from tensight.diagnosis.rules.data import (
     NanInInput,
     SortedByClass,
 )
+from tensight.diagnosis.rules.distributed import DdpWrapperBypassed
 from tensight.diagnosis.rules.gradient_flow import DeadRelu, ExplodingSignal, VanishingGradient
 from tensight.diagnosis.rules.initialisation import ConstantInit, HugeInit, ZeroInit
 from tensight.diagnosis.rules.learning_rate import LrDecaysTooFast, LrIsZero, LrTooHigh, LrTooLow
@@ -81,6 +82,7 @@ RULES: tuple[type[Rule], ...] = (
     ScaleKeepsFalling,
     ClipBeforeUnscale,
     GraphRetained,
+    DdpWrapperBypassed,
 )
 
 

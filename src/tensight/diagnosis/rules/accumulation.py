@@ -112,10 +112,10 @@ class AccumulationNotScaled(Rule):
             return 0.0
         step, given = case.first_losses[0]
         made = [value for at_step, value in site.first_values if at_step == step]
+        ratios = [own / value for own, value in zip(given, made) if value]
+        if ratios:
+            return 0.95 if 0.98 < median(ratios) < 1.02 else 0.0
         own = median(list(given))
-        if made and median(made):
-            ratio = own / median(made)
-            return 0.95 if 0.9 < ratio < 1.1 else 0.0
         chance = case.chance_loss()
         if chance and passes >= 4:
             return 0.85 if own > 0.6 * chance else 0.0

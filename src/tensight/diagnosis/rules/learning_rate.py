@@ -65,8 +65,10 @@ class LrTooHigh(Rule):
             for kept, entry, ratio in case.updates_seen()
             if ratio > WILD and kept.step <= ran_away[0]
         ]
-        if not wild or not self._stays_bad(case, begin):
+        if not wild or max(ratio for _, _, ratio in wild) < 1 or not self._stays_bad(case, begin):
             return []
+        if not math.isfinite(ran_away[1]) and max(step for step, _, _ in wild) < ran_away[0] - 3:
+            return []  # it broke without having grown, long after the large updates: something else made the NaN
         step, entry, ratio = wild[0]
         largest = max(wild, key=lambda one: one[2])
         rate = lr.first if lr is not None else part.settings.get("lr") if part is not None else None

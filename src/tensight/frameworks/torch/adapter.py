@@ -1,4 +1,4 @@
-"""The PyTorch adapter: levels watch and module."""
+"""The PyTorch adapter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from tensight.frameworks.torch.loaders import Loaders
 from tensight.frameworks.torch.losses import Losses
 from tensight.frameworks.torch.modes import Modes
 from tensight.frameworks.torch.networks import Networks
+from tensight.frameworks.torch.operators_level import OperatorLevel
 from tensight.frameworks.torch.optimizers import Optimizers
+from tensight.frameworks.torch.replicas import Replicas, position
 from tensight.frameworks.torch.scaling import Scaling
 from tensight.frameworks.torch.schedules import Clipping, Schedulers
 from tensight.frameworks.torch.statistics import ORDINARY
@@ -71,8 +73,18 @@ class TorchAdapter:
         self.backward.holds_parameters = self._is_trained_by_an_optimizer
         self.calls.look_at_start = self.updates.look_at_start
         self.calls.before_forward.append(self.backward.weights_may_have_changed)
+        replicas = Replicas(watching, patches)
+        self.calls.before_forward.append(replicas.called)
+        self.backward.on_root.append(replicas.root)
+        self.optimizers.before_step.append(replicas.before_update)
         self._stand_aside(patches)
+        self.operators = OperatorLevel(watching)
+        self.operators.follow()
         _inert_after_fork(watching)
+
+    def position(self) -> tuple[int, int] | None:
+        """Rank and number of ranks, when there is a process group."""
+        return position()
 
     def _stand_aside(self, patches: Patches) -> None:
         """Code that reads functions instead of calling them (scripting, symbolic tracing) gets torch's own."""
@@ -93,6 +105,7 @@ class TorchAdapter:
         """Take off everything."""
         if self.watching is not None:
             self.watching.probe("detach", self.backward.weights_may_have_changed)()
+            self.operators.stop()
             self.watching.stop()
             self._patches.restore()
             self.optimizers.detach()
@@ -115,12 +128,14 @@ class TorchAdapter:
     def depth_changed(self) -> None:
         if self.watching is not None:
             self.watching.depth_changed()
+            self.operators.follow()
 
     def resume_in_copy(self) -> None:
         """In a copy of the process that runs a step again: steps are counted on, which a fork has stopped."""
         if self.watching is not None:
             self.watching.active = True
             self.watching.depth_changed()
+            self.operators.follow()
 
     def statistics(self, tensor: object, needs: Needs = ORDINARY, before: object | None = None) -> Stats:
         assert isinstance(tensor, torch.Tensor)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 CANNOT: dict[str, str] = {
-    "op_level": (
-        "operators are observed when a bad step is run again, not while the training runs; "
-        "at level op modules are observed as at level module"
-    ),
     "compiled": (
         "torch.compile runs modules without their Python; what the compiled model returns, its parameters, gradients, "
         "loss and steps are observed"

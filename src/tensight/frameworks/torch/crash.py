@@ -24,9 +24,7 @@ def add_to(crash: Crash, frames: list[Frame]) -> None:
     """Fill in what the frames of a traceback show of modules and tensors."""
     _module(crash, frames)
     _phase(crash, frames)
-    for frame, line, instruction in reversed(frames):
-        if _PRIVATE.search(frame.f_code.co_filename):
-            continue
+    for frame, line, instruction in reversed(_up_to_private(frames)):
         expression = failed_expression(frame.f_code, line, instruction)
         found = _tensors(frame, expression) if expression is not None else []
         if found and expression is not None:
@@ -35,11 +33,18 @@ def add_to(crash: Crash, frames: list[Frame]) -> None:
             break
         if is_user_file(frame.f_code.co_filename):
             break
-    if crash.operator == "run_backward":
-        crash.operator, crash.call = "backward", ""
     node = _NODE.search(crash.message)
     if node:
         crash.operator = re.sub(r"(?<!^)(?=[A-Z])", "_", node[1]).lower()
+
+
+def _up_to_private(frames: list[Frame]) -> list[Frame]:
+    """The frames up to where a public function of the framework goes into its private files."""
+    last = max((i for i, (frame, _, _) in enumerate(frames) if is_user_file(frame.f_code.co_filename)), default=0)
+    for index in range(last + 1, len(frames)):
+        if _PRIVATE.search(frames[index][0].f_code.co_filename):
+            return frames[:index]
+    return frames
 
 
 def _module(crash: Crash, frames: list[Frame]) -> None:

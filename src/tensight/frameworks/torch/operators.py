@@ -19,6 +19,8 @@ from tensight.records import Phase, Source
 _sequence = torch._C._autograd._get_sequence_nr
 _node = torch._C._current_autograd_node
 _OURS = os.path.dirname(os.path.abspath(tensight.__file__)) + os.sep
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_MACHINERY = tuple(_TORCH + name for name in ("_compile.py", "_dynamo", "_ops.py", os.path.join("utils", "_python")))
 _NO_SEQUENCE = 2**64 - 1  # what nodes that belong to no forward operator have
 
 
@@ -85,6 +87,20 @@ def tensors(value: Any) -> Iterable[torch.Tensor]:
             yield from tensors(item)
 
 
+def _called_by_us() -> bool:
+    """Whether Tensight itself made the call.
+
+    A wrapper of ours may stand between user and framework; our own calculations run without gradients. Between caller
+    and mode stand some frames of the framework's machinery.
+    """
+    if torch.is_grad_enabled():
+        return False
+    frame = sys._getframe(3)
+    while frame is not None and frame.f_code.co_filename.startswith(_MACHINERY):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.startswith(_OURS)
+
+
 class Observer(Protocol):
     """Who looks at operators. `before` may keep what an in-place operator is about to overwrite."""
 
@@ -129,8 +145,7 @@ class Operators(TorchDispatchMode):
         return result
 
     def _call(self, function: Any, args: tuple, kwargs: dict) -> Call:
-        # A wrapper of ours may stand between user and framework: only a direct call is our own.
-        ours = sys._getframe(2).f_code.co_filename.startswith(_OURS)
+        ours = _called_by_us()
         site = user_site(3)
         node = _node()
         phase = self._scope.phase

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 from torch import nn
-from torch.optim import optimizer as optimizers
+from torch.optim import optimizer
 
 from tensight.frameworks.torch.wrappers import walk
 from tensight.records import Phase
 
+_MOST_FRAMES = 60
+
+
 class Scope:
-    """Follows module calls, optimizer steps and the roots of backward passes while it is attached."""
+    """Follows module calls and the roots of backward passes while it is attached."""
 
     def __init__(self) -> None:
         self.roots: dict[int, nn.Module] = {}  # outermost modules that were called
         self.losses: list[torch.Tensor] = []  # what backward was called on
-        self.updating = 0
         self._stack: list[str] = []
         self._paths: dict[int, dict[int, str]] = {}
         self._root: list[int] = []
@@ -31,16 +35,14 @@ class Scope:
     def phase(self) -> Phase:
         if torch._C._current_autograd_node() is not None:
             return "backward"
-        if self.updating:
-            return "update"
-        return "forward" if torch.is_grad_enabled() else "evaluation"
+        if torch.is_grad_enabled():
+            return "forward"
+        return "update" if _in_optimizer() else "evaluation"
 
     def attach(self) -> None:
         self._handles = [
             nn.modules.module.register_module_forward_pre_hook(self._enter),
             nn.modules.module.register_module_forward_hook(self._leave, always_call=True),
-            optimizers.register_optimizer_step_pre_hook(self._update_begins),
-            optimizers.register_optimizer_step_post_hook(self._update_ends),
         ]
         self._backward = original = torch.autograd.backward
 
@@ -89,8 +91,14 @@ class Scope:
         if self._stack:
             self._stack.pop()
 
-    def _update_begins(self, *args: object) -> None:
-        self.updating += 1
 
-    def _update_ends(self, *args: object) -> None:
-        self.updating = max(0, self.updating - 1)
+def _in_optimizer() -> bool:
+    """Whether an optimizer is stepping. Its hooks would tell, but they cannot be put on from inside such a hook."""
+    frame = sys._getframe(2)
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            return False
+        if frame.f_code.co_filename == optimizer.__file__:
+            return True
+        frame = frame.f_back
+    return False

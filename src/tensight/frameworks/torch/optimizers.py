@@ -44,6 +44,7 @@ class Optimizers:
         self.networks = networks
         self.updates = updates
         self.known: IdentityMap[Optimizer, Stepper] = IdentityMap()
+        self.before_step: list = []  # called before each update
         self._names: set[str] = set()
         self._stepping: list[Stepper] = []
         self._guarded_before = watching.probe("gradients", updates.before)
@@ -127,6 +128,8 @@ class Optimizers:
             self._tell(known, optimizer)
         if not known.steps:
             self.networks.adopt([tensor for group in optimizer.param_groups for tensor in group["params"]])
+        for tell in self.before_step:
+            tell()
         closure = _closure(args, kwargs)
         if self.watching.gradients:
             self._look_before(known, optimizer, closure is not None, _scale_inside(optimizer))

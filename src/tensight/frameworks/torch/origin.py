@@ -151,7 +151,7 @@ class FirstBad:
         origin = Origin(len(self.origins), self.step, kind, call, nan)
         if kind == "meant":
             return origin
-        origin.facts.update(_bad_facts(spoilt[0]))
+        origin.facts.update(facts.bad_facts(spoilt[0]))
         if kind == "given":
             where = facts.bad(spoilt[0]).nonzero()[0].tolist()
             origin.facts["first_bad"] = ",".join(map(str, where))
@@ -264,20 +264,6 @@ def _whole(tensor: torch.Tensor) -> bool:
         return tensor.numel() * tensor.element_size() >= tensor.untyped_storage().nbytes()
     except (NotImplementedError, RuntimeError):
         return True
-
-
-def _bad_facts(tensor: torch.Tensor) -> dict[str, facts.Fact]:
-    values = facts.plain(tensor)
-    mask = ~torch.isfinite(values)
-    rows, of, first = facts.rows_with(mask)
-    return {
-        "bad": int(mask.sum()),
-        "bad_nan": int(torch.isnan(values).sum()),
-        "bad_of": tensor.numel(),
-        "bad_rows": rows,
-        "bad_rows_of": of,
-        "bad_row_list": ",".join(map(str, first)),
-    }
 
 
 def _gradient_facts(origin: Origin, call: Call, inputs: list[torch.Tensor], spoilt: torch.Tensor) -> None:

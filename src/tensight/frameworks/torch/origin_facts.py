@@ -138,3 +138,18 @@ def masked_rows(tensor: torch.Tensor, dim: int) -> int:
 def infinite_argument(value: Any) -> bool:
     """Whether an argument is itself a number that is not finite: then the user asked for it."""
     return isinstance(value, float) and not math.isfinite(value)
+
+
+def bad_facts(tensor: torch.Tensor) -> dict[str, Fact]:
+    """How much of a tensor is bad, and in which rows."""
+    values = plain(tensor)
+    mask = ~torch.isfinite(values)
+    rows, of, first = rows_with(mask)
+    return {
+        "bad": int(mask.sum()),
+        "bad_nan": int(torch.isnan(values).sum()),
+        "bad_of": tensor.numel(),
+        "bad_rows": rows,
+        "bad_rows_of": of,
+        "bad_row_list": ",".join(map(str, first)),
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from tensight.frameworks.adapter import Array
 from tensight.frameworks.rewinds import Report, Seen
 from tensight.frameworks.torch.operators import Operators
 from tensight.frameworks.torch.operators_scope import Scope
@@ -53,11 +54,13 @@ def replay_of(origin: Origin, then: tuple[str, ...]) -> Replay:
 
 
 def values_of(origin: Origin) -> dict:
-    """The real inputs as NumPy; formats that NumPy lacks as float32, which holds them exactly."""
-    found = {}
-    for name, tensor in origin.values.items():
-        value = tensor.detach().cpu()
-        if value.dtype is torch.bfloat16 or (value.is_floating_point() and value.element_size() < 2):
-            value = value.float()
-        found[name] = value.contiguous().numpy()
-    return found
+    """The real inputs as NumPy."""
+    return {name: as_numpy(tensor) for name, tensor in origin.values.items()}
+
+
+def as_numpy(tensor: torch.Tensor) -> Array:
+    """A tensor as NumPy; formats that NumPy lacks as float32, which holds them exactly."""
+    value = tensor.detach().cpu()
+    if value.dtype is torch.bfloat16 or (value.is_floating_point() and value.element_size() < 2):
+        value = value.float()
+    return value.contiguous().numpy()

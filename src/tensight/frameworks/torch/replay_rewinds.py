@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import multiprocessing
 import time
 from collections import deque
@@ -12,7 +13,8 @@ from typing import Any
 import torch
 from torch.utils.data import dataloader
 
-from tensight.frameworks.rewinds import Report
+from tensight.frameworks.rewinds import Report, Seen
+from tensight.frameworks.torch.graph_walk import walk
 from tensight.frameworks.torch.replay_look import TorchLook
 from tensight.frameworks.torch.snapshot import Parts, Snapshot
 
@@ -30,6 +32,8 @@ class TorchRewinds:
         self._batches: deque[Any] = deque()
         self._keeping = False
         self._off = False
+        self._walked: Seen | None = None
+        self._backward: tuple[Any, Any] = (None, None)
         self._asking = self._data = 0  # which data set a batch is asked of now, and of which batches are kept
         self._again: deque[Any] | None = None  # in a copy: batches to hand out once more
         self._put_on: tuple[Any, Any] = (None, None)
@@ -61,6 +65,31 @@ class TorchRewinds:
 
     def look(self, report: Report) -> TorchLook:
         return TorchLook(report)
+
+    def follow_losses(self) -> None:
+        """Look into the graph of each loss that is not finite when backward is called on it."""
+        original = torch.autograd.backward
+
+        @functools.wraps(original)
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self._off:
+                try:
+                    self._walk(tensors)
+                except Exception:
+                    self._walked = None  # what the graph does not show stays unknown
+            return original(tensors, *args, **kwargs)
+
+        torch.autograd.backward = backward
+        self._backward = (original, backward)
+
+    def _walk(self, tensors: Any) -> None:
+        for loss in [tensors] if isinstance(tensors, torch.Tensor) else tensors:
+            if self._walked is None and loss.numel() == 1 and not math.isfinite(loss.item()):
+                self._walked = walk(loss)
+
+    def walked(self) -> Seen | None:
+        found, self._walked = self._walked, None
+        return found
 
     def keep(self) -> int:
         now = time.monotonic()
@@ -110,6 +139,9 @@ class TorchRewinds:
         original, following = self._put_on
         if _Iterator.__next__ is following:  # somebody may have wrapped it since
             _Iterator.__next__ = original
+        original, wrapper = self._backward
+        if wrapper is not None and torch.autograd.backward is wrapper:
+            torch.autograd.backward = original
         self._forget()
 
     def _forget(self) -> None:

@@ -1,0 +1,103 @@
+"""Level op in the running training: statistics of every operator's result go to the sink."""
+
+from __future__ import annotations
+
+import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+from tensight.frameworks.torch import statistics
+from tensight.frameworks.torch.operators import Call, Operators
+from tensight.frameworks.torch.operators_scope import Scope
+from tensight.frameworks.torch.watching import Watching, to_numpy
+from tensight.records import TensorInfo
+
+_NOT_SHOWN = frozenset({"aten.detach", "aten.alias", "aten.lift_fresh", "aten.detach_", "aten.empty", "aten.empty_like"})
+_Key = tuple[str, str, str, int, int]
+
+
+class OperatorLevel:
+    """Follows `sink.level`: observes operators while it is 'op'. Called between steps."""
+
+    def __init__(self, watching: Watching) -> None:
+        self._watching = watching
+        self._sink = watching.sink
+        self._scope: Scope | None = None
+        self._mode: Operators | None = None
+        self._infos: dict[_Key, TensorInfo] = {}
+        self._counts: dict[tuple[str, str, str], int] = {}
+        self._step = -1
+        self._on = False
+
+    def follow(self) -> None:
+        """Begin or end, as the sink's level asks for."""
+        wanted = self._sink.level == "op"
+        if wanted and self._mode is None:
+            self._scope = Scope()
+            self._scope.attach()
+            self._mode = Operators(self, self._scope, self._sink.failed)
+            self._mode.__enter__()
+        self._on = wanted
+        if not wanted:
+            self.stop()
+
+    def stop(self) -> None:
+        """Take it off. Inside a mode of the user's it can only fall silent, until it is asked again."""
+        self._on = False
+        if self._mode is not None and self._scope is not None and _get_current_dispatch_mode() is self._mode:
+            self._mode.__exit__(None, None, None)
+            self._scope.detach()
+            self._mode = self._scope = None
+
+    # an observer of operators
+
+    def before(self, call: Call) -> None:
+        if self._sink.step != self._step:
+            self._step = self._sink.step
+            self._counts.clear()
+            if self._scope is not None:
+                self._scope.losses.clear()
+            if self._mode is not None and call.phase == "forward":
+                self._mode.forget()
+
+    def after(self, call: Call, kept: None) -> None:
+        if not self._on or not self._watching.active or call.ours or call.name in _NOT_SHOWN:
+            return
+        place = (call.module, call.name, call.phase)
+        number = self._counts.get(place, 0)
+        self._counts[place] = number + 1
+        ids = []
+        for index, tensor in enumerate(call.outputs()):
+            if tensor.is_floating_point() and tensor.numel() and not tensor.is_meta:
+                ids.append(self._observe(call, (*place, number, index), tensor))
+        call.kept = ids[0] if ids else None
+
+    def _observe(self, call: Call, key: _Key, tensor: torch.Tensor) -> int:
+        info = self._infos.get(key)
+        shape = tuple(tensor.shape)
+        if info is None:
+            info = self._infos[key] = self._describe(call, key, tensor)
+            self._sink.tensor(info)
+        stats = statistics.one(tensor.detach(), self._sink.needs(info))
+        self._sink.observe(info.id, stats, call.phase, None if shape == info.shape else shape)
+        if self._sink.keep_tensors:
+            self._sink.keep(info.id, to_numpy(tensor))
+        return info.id
+
+    def _describe(self, call: Call, key: _Key, tensor: torch.Tensor) -> TensorInfo:
+        forward = call.forward
+        return TensorInfo(
+            id=self._sink.new_id(),
+            kind="operator_gradient" if call.phase == "backward" else "operator",
+            node=call.module,
+            slot=f"output.{key[4]}",
+            network=self._watching.network,
+            call=key[3],
+            shape=tuple(tensor.shape),
+            dtype=statistics.dtype_name(tensor.dtype),
+            device=str(tensor.device),
+            type=forward.name if forward is not None else "",
+            op=call.name,
+            phase=call.phase,
+            source=(forward or call).source,
+            forward=forward.kept if forward is not None and isinstance(forward.kept, int) else None,
+        )

@@ -1,0 +1,101 @@
+"""Training on several ranks: which rank this is, and whether gradients are averaged between replicas.
+
+`DistributedDataParallel` averages gradients only when its own forward was called. A loop that calls the wrapped module
+instead trains each replica alone, silently.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+
+from tensight.frameworks.patches import Patches
+from tensight.frameworks.source import user_source
+from tensight.frameworks.torch.watching import Watching
+from tensight.records import Part, Source
+
+
+def position() -> tuple[int, int] | None:
+    """Rank and number of ranks of the process group; None while there is none."""
+    distributed = getattr(torch, "distributed", None)
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return int(distributed.get_rank()), int(distributed.get_world_size())
+
+
+class Replicas:
+    """Watches the wrapper and what goes past it."""
+
+    def __init__(self, watching: Watching, patches: Patches) -> None:
+        self.watching = watching
+        self._wrappers: list[tuple[weakref.ref, str]] = []
+        self._forwarded = False  # a wrapper's own forward was called since the last update
+        self._averaged = False  # somebody has averaged by hand
+        self._line: Source | None = None  # of the last call of an outermost module
+        self._backward = False
+        if not torch.distributed.is_available():
+            return
+        wrapper = torch.nn.parallel.DistributedDataParallel
+        patches.wrap(wrapper, "__init__", self._around_init)
+        patches.wrap(wrapper, "forward", self._around_forward)
+        for name in ("all_reduce", "all_gather", "reduce_scatter_tensor", "all_gather_into_tensor"):
+            patches.wrap(torch.distributed, name, self._around_averaging)
+
+    def called(self) -> None:
+        """An outermost module is about to be called."""
+        if self._wrappers:
+            self._line = user_source()
+
+    def root(self, root: torch.Tensor, scale: float) -> None:
+        """A backward pass begins."""
+        self._backward = True
+
+    def before_update(self) -> None:
+        """An optimizer is about to step."""
+        if not self._wrappers or not self._backward:
+            return
+        alone = not self._forwarded and not self._averaged
+        self._forwarded = self._backward = False
+        if not alone:
+            return
+        for ref, name in self._wrappers:
+            wrapped = ref()
+            if wrapped is None:
+                continue
+            trained = [key for key, value in wrapped.module.named_parameters() if value.grad is not None]
+            if trained:
+                values = {"parameter": trained[0], "parameters": len(trained)}
+                self.watching.sink.event("replica_alone", name, values, self._line)
+
+    def _around_init(self, original: Any) -> Any:
+        made = self.watching.probe("replicas", self._made)
+
+        def __init__(wrapper, *args, **kwargs):
+            original(wrapper, *args, **kwargs)
+            made(wrapper, user_source())
+
+        return __init__
+
+    def _made(self, wrapper: Any, source: Source | None) -> None:
+        kind = type(wrapper).__name__
+        name = kind if not self._wrappers else f"{kind}-{len(self._wrappers) + 1}"
+        self._wrappers.append((weakref.ref(wrapper), name))
+        count = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+        self.watching.sink.part(Part("wrapper", name, kind, {"ranks": count}, source))
+
+    def _around_forward(self, original: Any) -> Any:
+        def forward(wrapper, *args, **kwargs):
+            self._forwarded = True
+            return original(wrapper, *args, **kwargs)
+
+        return forward
+
+    def _around_averaging(self, original: Any) -> Any:
+        def collective(*args, **kwargs):
+            if self._backward:
+                self._averaged = True
+            return original(*args, **kwargs)
+
+        return collective

@@ -1,0 +1,77 @@
+"""The guilty operator with its real inputs in a script of ten lines: `tensight explain RUN --reproduce F.py`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tensight.errors import NameNotFound
+from tensight.records import Replay
+
+
+def script(replay: Replay, run: Path) -> str:
+    """A script that shows the fault by itself. It reads the operator's inputs from the run."""
+    if not replay.operator or not replay.tensors:
+        raise NameNotFound(
+            f"step {replay.step}: the replay kept no operator with its inputs ({replay.status}); nothing can be reproduced"
+        )
+    place = ""
+    if replay.source is not None:
+        place = f", {replay.source.file}:{replay.source.line}  {replay.source.code}"
+    lines = [
+        f"# step {replay.step}, {replay.phase}: {replay.operator}{place}",
+        "import torch",
+        "from safetensors.torch import load_file",
+        "",
+        f"values = load_file({str((run / replay.tensors).resolve())!r})",
+        'inputs = [values[name] for name in sorted(values) if name.startswith("input.")]',
+    ]
+    if replay.phase == "backward":
+        lines.append("inputs = [value.requires_grad_() if value.is_floating_point() else value for value in inputs]")
+    lines += [
+        f"result = {_call(replay)}",
+        'print("inputs", *inputs)',
+        'print("result", result)',
+    ]
+    if replay.phase == "backward":
+        lines += [
+            "first = result[0] if isinstance(result, tuple) else result",
+            'given = values.get("backward.0")',
+            "first.backward(given if given is not None and given.shape == first.shape else torch.ones_like(first))",
+            'print("gradients", *(value.grad for value in inputs if value.requires_grad))',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _call(replay: Replay) -> str:
+    """The operator's call: plain arguments as they were, tensors in the places between."""
+    namespace, _, name = replay.operator.partition(".")
+    facts = replay.facts
+    tensors = len({key.split(".")[1] for key in facts if re.fullmatch(r"in\.\d+\.shape", key)})
+    plain = {int(key[4:]): value for key, value in facts.items() if re.fullmatch(r"arg\.\d+", key)}
+    total = tensors + len(plain)
+    arguments = []
+    following = iter(range(tensors))
+    for position in range(total):
+        if position in plain:
+            arguments.append(_literal(plain[position]))
+        else:
+            index = next(following, None)
+            if index is not None:
+                arguments.append(f"inputs[{index}]")
+    arguments += [f"inputs[{index}]" for index in following]
+    named = {key[4:]: value for key, value in facts.items() if re.fullmatch(r"arg\.[a-z_]\w*", key)}
+    arguments += [f"{key}={_literal(value)}" for key, value in named.items()]
+    return f"torch.ops.{namespace}.{name}({', '.join(arguments)})"
+
+
+def _literal(value: object) -> str:
+    """
+    >>> _literal(0.5), _literal("1,2"), _literal(None), _literal("mean")
+    ('0.5', '[1, 2]', 'None', "'mean'")
+    """
+    if isinstance(value, str) and re.fullmatch(r"-?\d+(,-?\d+)*", value):
+        return f"[{value.replace(',', ', ')}]"
+    if isinstance(value, float) and value != value:
+        return 'float("nan")'
+    return repr(value)

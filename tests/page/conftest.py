@@ -1,0 +1,89 @@
+"""A real Chromium, and pages in it that must not complain."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.page.recorded import write_run
+from tests.server.serving import TOKEN, Served, serving
+
+LONG = 60_000
+
+Open = Callable[..., Page]
+
+
+def chromium() -> str:
+    for name in (os.environ.get("TENSIGHT_CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome"):
+        found = shutil.which(name) if name else None
+        if found:
+            return found
+    raise RuntimeError("the page's tests need Chromium: install it, or name it in TENSIGHT_CHROMIUM")
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+class Watched:
+    """A context whose pages are watched for errors and for requests to anybody else."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        self.context = context
+        self.errors: list[str] = []
+        self.hosts: set[str] = set()
+
+    def page(self) -> Page:
+        page = self.context.new_page()
+        page.set_default_timeout(LONG)
+        page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", lambda request: self.hosts.add(urlsplit(request.url).hostname or ""))
+        return page
+
+
+@pytest.fixture
+def watched(browser: Browser) -> Iterator[Watched]:
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    made = Watched(context)
+    yield made
+    context.close()
+    assert made.errors == []
+    assert made.hosts <= {"127.0.0.1"}
+
+
+@pytest.fixture(scope="package")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    write_run(folder / "lenet-1")
+    write_run(folder / "healthy-2", steps=30, bad_from=None, watch=())
+    return folder
+
+
+@pytest.fixture(scope="package")
+def served(runs: Path) -> Iterator[Served]:
+    with serving(runs) as made:
+        yield made
+
+
+@pytest.fixture
+def open_page(served: Served, watched: Watched) -> Open:
+    """Opens an address of the recorded runs with the token."""
+
+    def open_it(path: str = "/", server: Served = served) -> Page:
+        page = watched.page()
+        sign = "&" if "?" in path else "?"
+        page.goto(f"{server.base}{path}{sign}token={TOKEN}")
+        return page
+
+    return open_it
