@@ -236,6 +236,8 @@ class Run:
         if self.lr is not None:
             scalars["lr"] = self.lr
         seen = self.observations() if observations is None else observations
+        if not depth:  # the lightest depth sees the loss and nothing else
+            seen = [Observation(self.tensor("loss", "", "loss"), 0, constant(loss, 1))]
         record = StepRecord(
             step=self.step,
             time=float(self.step),
@@ -245,7 +247,7 @@ class Run:
             depth=depth,
             scalars=scalars,
             events=tuple(self.events() if events is None else events),
-            observations=tuple(seen if depth else ()),
+            observations=tuple(seen),
         )
         self.step += 1
         return self.engine.step(record)

@@ -34,6 +34,15 @@ def test_updates_too_small_to_matter_mean_a_low_rate() -> None:
     assert finding.where.line == 9
 
 
+def test_steps_that_were_only_watched_for_their_loss_change_no_conclusion() -> None:
+    run = Run(lr=1e-7)
+    for layer in run.layers:
+        layer.update = 1e-9
+    for at in range(90):
+        run.train(1.64, depth=2 if at < 10 or at % 20 == 0 else 0)
+    assert run.faults() == ["lr_too_low"]
+
+
 def test_small_updates_are_fine_while_the_loss_falls() -> None:
     run = Run(lr=1e-7)
     for layer in run.layers:

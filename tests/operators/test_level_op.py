@@ -19,7 +19,7 @@ class Calls:
         self.seen.append(call)
 
     def after(self, call: Call, kept: None) -> None:
-        assert call.result is not None or call.mutable
+        """Results are of no interest here."""
 
 
 class Failing(Calls):

@@ -76,7 +76,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("loss", "weights", "operator", "phase", "fault"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+@pytest.mark.parametrize(
+    ("loss", "weights", "operator", "phase", "fault"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
 def test_an_operator_that_goes_bad_is_found_and_its_reason_given(loss, weights, operator, phase, fault):
     seen = look_at(loss_step(loss, weights))
     assert seen is not None

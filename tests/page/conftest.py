@@ -46,10 +46,15 @@ class Watched:
     def page(self) -> Page:
         page = self.context.new_page()
         page.set_default_timeout(LONG)
-        page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
+        page.on("console", lambda said: self._said(said.type, said.text))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", lambda request: self.hosts.add(urlsplit(request.url).hostname or ""))
         return page
+
+    def _said(self, kind: str, text: str) -> None:
+        # A refused request, or a server that is gone, is told by the browser itself; the page handles both.
+        if kind == "error" and not text.startswith(("Failed to load resource", "WebSocket connection to")):
+            self.errors.append(text)
 
 
 @pytest.fixture

@@ -174,9 +174,9 @@ def test_every_condition_has_a_form_that_can_be_sent(tmp_path: Path, open_page: 
     write_run(tmp_path / "lenet-1", steps=2, bad_from=None, watch=())
     with serving(tmp_path) as own:
         page = open_page("/run/lenet-1", own)
-        made = 0
         forms = own.http.get("/api/conditions").json()
-        for condition in [one for one in forms if one["code"] in ("TO", "TR", "WCL", "GV", "AR", "TZ", "EXPR")]:
+        asked = [one for one in forms if one["code"] in ("TO", "TR", "WCL", "GV", "AR", "TZ", "EXPR")]
+        for made, condition in enumerate(asked, start=1):
             page.get_by_label("New watchpoint").click()
             form = page.get_by_role("dialog")
             form.get_by_label("Condition").select_option(condition["code"])
@@ -189,7 +189,6 @@ def test_every_condition_has_a_form_that_can_be_sent(tmp_path: Path, open_page: 
                     form.locator("[name=range_end_inclusive]").fill("1")
             form.get_by_role("button", name="Watch").click()
             expect(form).to_have_count(0)
-            made += 1
             expect(page.locator(".watchpoints > .scroll > .points").first.locator(".point")).to_have_count(made)
         page.context.close()
 
@@ -220,11 +219,9 @@ def test_without_the_token_the_page_says_where_to_find_it(served: Served, watche
     page = watched.page()
     page.goto(f"{served.base}/run/lenet-1")
     expect(page.get_by_text("This page needs its token")).to_be_visible()
-    assert all("401" in error for error in watched.errors)
-    watched.errors.clear()
 
 
-def test_a_run_that_is_not_there_or_broken_says_what_to_do(tmp_path: Path, open_page: Open, watched: Watched) -> None:
+def test_a_run_that_is_not_there_or_broken_says_what_to_do(tmp_path: Path, open_page: Open) -> None:
     part = tmp_path / "broken" / "rank-0"
     part.mkdir(parents=True)
     (part / "000000.log").write_bytes(b"this is no run")
@@ -238,8 +235,6 @@ def test_a_run_that_is_not_there_or_broken_says_what_to_do(tmp_path: Path, open_
         page.get_by_role("button", name="All runs").click()
         expect(page.locator("tr", has_text="broken")).to_be_visible()
         page.context.close()
-    assert all("404" in error or "422" in error for error in watched.errors)
-    watched.errors.clear()
 
 
 def test_an_empty_folder_and_a_waiting_server_show_the_line_to_paste(tmp_path: Path, open_page: Open) -> None:
@@ -253,9 +248,7 @@ def test_an_empty_folder_and_a_waiting_server_show_the_line_to_paste(tmp_path: P
         page.context.close()
 
 
-def test_a_page_whose_server_is_gone_says_so_and_keeps_what_it_has(
-    tmp_path: Path, open_page: Open, watched: Watched
-) -> None:
+def test_a_page_whose_server_is_gone_says_so_and_keeps_what_it_has(tmp_path: Path, open_page: Open) -> None:
     write_run(tmp_path / "lenet-1", steps=3, bad_from=2)
     with serving(tmp_path) as own:
         page = open_page("/run/lenet-1", own)
@@ -263,4 +256,3 @@ def test_a_page_whose_server_is_gone_says_so_and_keeps_what_it_has(
     expect(page.get_by_text("server gone, trying again")).to_be_visible()
     expect(page.locator(".finding")).to_be_visible()
     page.close()
-    watched.errors.clear()  # the browser itself complains of refused connections

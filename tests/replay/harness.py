@@ -46,7 +46,7 @@ def main() -> None:
         report=lambda where, error: problems.append(f"{where}: {error!r}"),
         share=options.get("share", 1e9),  # a copy at every step
         most=options.get("most", 8),
-        patience=options.get("patience", 60.0),
+        patience=options.get("patience", 120.0),
     )
     backward = torch.autograd.backward
 
@@ -76,7 +76,7 @@ def main() -> None:
         step += 1
         began = False
         if options.get("wait") and not finite and not copy:
-            rewind.wait(60.0)
+            rewind.wait(120.0)
             resident.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
 
     torch.nn.modules.module.register_module_forward_pre_hook(begins)

@@ -104,7 +104,9 @@ stop.set()
 )
 
 # The loss is finite, its gradient is not: the graph of the loss shows nothing.
-THREAD_GRADIENT = THREAD.replace("torch.log(net(torch.ones(2, 3)).abs() * (step != 2))", "torch.sqrt(net(torch.ones(2, 3)).abs() * (step != 2))")
+THREAD_GRADIENT = THREAD.replace(
+    "torch.log(net(torch.ones(2, 3)).abs() * (step != 2))", "torch.sqrt(net(torch.ones(2, 3)).abs() * (step != 2))"
+)
 
 # The copy never comes back.
 HANGS = (

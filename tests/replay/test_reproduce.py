@@ -21,7 +21,9 @@ ZERO = torch.tensor([0.0, 1.0, 4.0])
 def reproduced(tmp_path, loss) -> str:
     seen = look_at(loss_step(loss, ZERO))
     save_file(dict(seen.values), str(tmp_path / "values.safetensors"))
-    replay = Replay(**{**{f: getattr(seen.replay, f) for f in seen.replay.__struct_fields__}, "tensors": "values.safetensors"})
+    replay = Replay(
+        **{**{f: getattr(seen.replay, f) for f in seen.replay.__struct_fields__}, "tensors": "values.safetensors"}
+    )
     text = script(replay, tmp_path)
     path = tmp_path / "show.py"
     path.write_text(text)

@@ -290,6 +290,26 @@ def test_workers_of_a_loader_report_nothing_and_batches_are_seen(watch: Watch) -
     assert len(sink.kinds("batch")) == 2
 
 
+def test_wrappers_are_no_part_of_a_name_and_no_second_call(watch: Watch) -> None:
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+
+    sink = watch()
+    net = nn.Sequential(nn.Linear(2, 2), checkpoint_wrapper(nn.Linear(2, 2)))
+    parallel = nn.DataParallel(net)
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=0.1)
+    step(parallel, optimizer, torch.ones(1, 2))
+    assert list(sink.networks) == ["net"]
+    assert [module.path for module in sink.networks["net"].modules] == ["", "0", "1"]
+    assert [parameter.name for parameter in sink.networks["net"].parameters] == [
+        "0.weight",
+        "0.bias",
+        "1.weight",
+        "1.bias",
+    ]
+    assert sink.names("output") == ["0", "1", ""]
+    assert sink.parts["optimizer", "SGD"].parameters[-1] == "net:1.bias"
+
+
 def test_schedulers_are_found_and_their_steps_told(watch: Watch) -> None:
     sink = watch()
     net = nn.Linear(2, 2)

@@ -13,13 +13,9 @@ class LoaderBatches:
     """The batches of one loader."""
 
     name: str
-    count: int = 0
-    first_step: int = -1
     first_nan: int = -1
     nan_values: dict[str, Value] = field(default_factory=dict)  # of the first batch with a NaN
-    latest: dict[str, Value] = field(default_factory=dict)
     source: Source | None = None
-    repeats: int = 0
 
 
 class Batches:
@@ -34,11 +30,8 @@ class Batches:
                 continue
             seen = self.loaders.get(event.part)
             if seen is None:
-                seen = self.loaders[event.part] = LoaderBatches(event.part, first_step=step)
-            seen.count += 1
-            seen.latest = event.values
+                seen = self.loaders[event.part] = LoaderBatches(event.part)
             seen.source = event.source or seen.source
-            seen.repeats += event.values.get("repeat_of") is not None
             if seen.first_nan < 0 and any(value for key, value in event.values.items() if key.startswith("nan.")):
                 seen.first_nan = step
                 seen.nan_values = event.values

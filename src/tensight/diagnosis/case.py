@@ -95,7 +95,7 @@ class Case:
             self.alone.follow(record.step, record.events)
             self.losses.follow(record.step, record.events)
             self.batches.follow(record.step, record.events)
-        if record.observations:
+        if record.observations and record.depth:  # at the lightest depth the loss is all there is
             self._keep(record)
             self.ledger.follow(record.step, record.observations)
         return self.trouble.follow(record)

@@ -160,7 +160,8 @@ def _device(crash: Crash, match: re.Match[str]) -> Explanation:
         "tensors are on different devices",
         f"{crash.operator or 'the operator'} needs all it is given on one device" + (f": {said}" if said else ""),
         (
-            "move model and data to one device: model.to(device), x = x.to(device); make new tensors with device=x.device",
+            "move model and data to one device: model.to(device), x = x.to(device);"
+            " make new tensors with device=x.device",
         ),
     )
 

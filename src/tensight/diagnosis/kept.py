@@ -36,10 +36,6 @@ class Kept:
         seen = self._by_tensor.get(tensor)
         return seen[-1].stats if seen else None
 
-    def first(self, tensor: int) -> Stats | None:
-        seen = self._by_tensor.get(tensor)
-        return seen[0].stats if seen else None
-
     @cached_property
     def _by_kind(self) -> dict[str, list[Pair]]:
         index: dict[str, list[Pair]] = {}

@@ -18,7 +18,6 @@ class Entry:
     weight: int = -1
     zero_gradients: int = 0  # observed gradients that were zero everywhere, before the first other one
     first_gradient: int = -1  # step of the first gradient that was not zero
-    unmoved: int = 0  # observed updates that left it as it was, before the first that moved it
     first_move: int = -1
     held: bool = False  # by some optimizer
 
@@ -76,9 +75,6 @@ class Ledger:
     def weight_of(self, tensor: int) -> Entry | None:
         """The parameter whose values a tensor holds."""
         return self._weights.get(tensor)
-
-    def gradient_of(self, tensor: int) -> Entry | None:
-        return self._gradients.get(tensor)
 
     def add_network(self, network: Network) -> None:
         names = set()
@@ -156,5 +152,3 @@ class Ledger:
             if change.equal < change.count or change.abs_max:
                 entry.first_move = step
                 still_open.discard(one.tensor)
-            else:
-                entry.unmoved += 1

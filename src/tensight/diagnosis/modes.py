@@ -13,7 +13,6 @@ class NetworkMode:
 
     trained: int = 0  # steps whose forward ran in training mode
     in_eval: int = 0  # steps whose forward ran in evaluation mode only
-    first_trained: int = -1
     first_in_eval: int = -1  # of the present run of such steps
     eval_now: bool = False
     eval_source: Source | None = None  # the line that switched, as it was when the run of steps began
@@ -72,8 +71,6 @@ class Modes:
         if training:
             mode.trained += 1
             mode.eval_now = False
-            if mode.first_trained < 0:
-                mode.first_trained = step
             return
         mode.in_eval += 1
         if not mode.eval_now:

@@ -24,7 +24,6 @@ class OptimizerCalls:
     dirty: bool = False  # and found gradients that were not cleared
     reused: int = 0  # steps that used gradients which an earlier step had used already
     first_reuse: int = -1
-    first_step: int = -1
     clipped_scaled: int = 0  # clipped before unscale, while a scaler was at work
     first_clipped_scaled: int = -1
     unscaled: bool = False  # since the last step
@@ -53,7 +52,6 @@ class CallOrder:
         self.networks_of: dict[str, set[str]] = {}  # optimizer → networks it holds parameters of
         self.backwards = 0
         self.updates = 0
-        self.first_step_source: Source | None = None
         self.clip_source: Source | None = None
         self.scaling = False  # a scaler with a scale other than 1 is at work
         self.schedulers: dict[str, Source | None] = {}
@@ -115,9 +113,6 @@ class CallOrder:
     def _stepped(self, step: int, event: Event) -> None:
         calls = self.optimizer(event.part)
         calls.step_source = event.source or calls.step_source
-        self.first_step_source = self.first_step_source or event.source
-        if calls.first_step < 0:
-            calls.first_step = step
         self._settle(used=True)
         calls.unscaled = False
         if event.values.get("skipped"):

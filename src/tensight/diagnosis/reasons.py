@@ -35,8 +35,8 @@ def operator_name(replay: Replay) -> str:
 
     A backward operator whose forward operator was not seen is named by its node.
 
-    >>> operator_name(Replay(1, "exact", operator="aten.sqrt_")), operator_name(Replay(1, "exact", operator="aten._softmax"))
-    ('sqrt', 'softmax')
+    >>> operator_name(Replay(1, "exact", operator="aten._softmax"))
+    'softmax'
     >>> operator_name(Replay(1, "exact", operator="aten.div", phase="backward", facts={"node": "SqrtBackward0"}))
     'sqrt'
     """
@@ -108,7 +108,8 @@ def _log(given: Given) -> Reason | None:
                 "log_of_zero" if given.number("in.0.min") == -1 else "log_of_negative",
                 NUMERIC,
                 "log1p at or below -1",
-                f"log1p(x) is log(1 + x): at x = -1 it is the log of zero (-inf), below it is NaN; x goes {given.span()}",
+                "log1p(x) is log(1 + x): at x = -1 it is the log of zero (-inf), below it is NaN;"
+                f" x goes {given.span()}",
                 given.fix("log1p", "x.clamp_min(-1 + 1e-6)", "keep the argument above -1"),
             )
         return None
@@ -124,7 +125,8 @@ def _log(given: Given) -> Reason | None:
             "log_of_zero",
             NUMERIC,
             f"{name} of zero",
-            f"{name} was given 0: {slope}; {given.zeros(index)}{tail}. Probabilities that saturate to exactly 0 or 1 do this",
+            f"{name} was given 0: {slope}; {given.zeros(index)}{tail}."
+            " Probabilities that saturate to exactly 0 or 1 do this",
             given.fix(
                 "log log2 log10 xlogy",
                 "x.clamp_min(1e-8)",
@@ -219,7 +221,7 @@ def _division(given: Given) -> Reason | None:
         )
     tail = ""
     if given.dropped:
-        tail = " in its backward pass; the value is thrown away by a mask or torch.where, its gradient is still 0 * inf = NaN"
+        tail = " in its backward pass; a mask or torch.where drops the value, but its gradient is still 0 * inf = NaN"
     elif given.backward:
         tail = " in its backward pass"
     return Reason(
@@ -304,7 +306,8 @@ def _softmax(given: Given) -> Reason | None:
             "softmax_of_inf",
             NUMERIC,
             f"{given.name} of infinite scores",
-            f"{given.name} subtracts the largest score, and inf - inf is NaN; {given.count(0, 'pos_inf', 'its input', 'inf')}",
+            f"{given.name} subtracts the largest score, and inf - inf is NaN;"
+            f" {given.count(0, 'pos_inf', 'its input', 'inf')}",
             ("find what makes the scores infinite: scale them, or compute them in float32",),
         )
     return None
@@ -352,8 +355,8 @@ def _pow(given: Given) -> Reason | None:
             "sqrt_zero_gradient",
             NUMERIC,
             f"gradient of {'sqrt (a power of 0.5)' if root else f'a power of {exponent:g}'} at zero",
-            f"x ** {exponent:g} {'is a sqrt and ' if root else ''}has an infinite slope at 0; {given.zeros()}. The backward"
-            " pass gives an infinite gradient, or NaN where it meets a 0",
+            f"x ** {exponent:g} {'is a sqrt and ' if root else ''}has an infinite slope at 0; {given.zeros()}."
+            " The backward pass gives an infinite gradient, or NaN where it meets a 0",
             given.fix("** pow", "x + 1e-12", "add a small constant to the base"),
         )
     if exponent < 0 and given.number("in.0.zero"):
@@ -405,7 +408,7 @@ def _loss(given: Given) -> Reason | None:
             "division_by_zero",
             NUMERIC,
             "loss over no targets",
-            f"{given.name} averages over the targets that are not ignored; here none is left, so it is a division by zero",
+            f"{given.name} averages over the targets that are not ignored; here none is left: a division by zero",
             ("skip batches in which every target is ignored, or use reduction='sum' and divide by max(count, 1)",),
         )
     return None
@@ -425,7 +428,7 @@ def _overflow(given: Given) -> Reason | None:
             f"{given.name} runs in half precision (float16), which ends at 65504; {what} larger than that become inf"
             f" (overflow). The largest value it was given is {largest:.4g}",
             (
-                "do this operation in float32: leave out .half(), or put .float() before it; bfloat16 has the range too",
+                "do this operation in float32: leave out .half(), or put .float() before it; bfloat16 has the range",
                 "or scale the values down first; under autocast use a GradScaler",
             ),
         )
@@ -451,9 +454,7 @@ def _dropped_branch(given: Given) -> Reason | None:
         f"gradient of {given.name} in a branch that was thrown away",
         f"{given.name} is bad at {int(given.number('bad'))} places whose values torch.where or a mask throws away; the"
         " backward pass still multiplies their slope by 0, and 0 * inf is NaN",
-        (
-            f"make the argument of {given.name} safe before: {given.name}(torch.where(ok, x, 1.)), then select the result",
-        ),
+        (f"make the argument of {given.name} safe first: {given.name}(torch.where(ok, x, 1.)), then select",),
     )
 
 
@@ -516,7 +517,8 @@ def explain(replay: Replay) -> Reason | None:
     first: list[_Explain] = [_weights]
     if given.facts.get("masked_rows"):
         first.append(_softmax)
-    for function in (*first, *_BY_NAME.get(given.name, ()), _overflow, _dropped_branch, _mean_of_nothing):
+    functions: list[_Explain] = [*first, *_BY_NAME.get(given.name, ()), _overflow, _dropped_branch, _mean_of_nothing]
+    for function in functions:
         found = function(given)
         if found is not None:
             return found

@@ -69,9 +69,6 @@ class Series:
     def first_step(self) -> int:
         return self._first[0][0] if self._first else -1
 
-    def finite(self) -> list[tuple[int, float]]:
-        return [point for point in self.points if math.isfinite(point[1])]
-
     def trend(self, since: int = 0, share: float = 0.15) -> Trend | None:
         """The first part of the finite values from step `since` on against the last part."""
         values = [value for step, value in self.points if step >= since and math.isfinite(value)]

@@ -37,15 +37,11 @@ class Trouble:
         self._tensors = tensors
         self.first: BadStep | None = None
         self.before: Kept | None = None  # the last observed step before it
-        self.later: Kept | None = None  # the first observed step after it
-        self.excused = 0  # overflows that a scaler answered
         self.usual: set[int] = set()  # tensors that are not finite in good steps
 
     def follow(self, record: StepRecord) -> bool:
         """Answers whether this step is the first that went wrong."""
         if self.first is not None:
-            if self.later is None and record.observations:
-                self.later = Kept(record, self._tensors)
             return False
         loss = record.loss is not None and not math.isfinite(record.loss)
         found: list[Observation] | None = None
@@ -56,7 +52,7 @@ class Trouble:
                     found = []
                 found.append(one)
         if found is None and not loss:
-            if record.observations:
+            if record.observations and record.depth:
                 self.before = Kept(record, self._tensors)
             return False
         return self._judge(record, loss, found or [])
@@ -68,7 +64,6 @@ class Trouble:
         gradient = any(info.kind == "gradient" for _, info in pairs)
         kept = Kept(record, self._tensors)
         if gradient and not loss and not weight and self._skipped(record):
-            self.excused += 1
             self.before = kept
             return False
         if not (loss or gradient or weight):

@@ -23,15 +23,6 @@ def number(value: float | int | None) -> str:
     return f"{value:.3g}"
 
 
-def times(ratio: float) -> str:
-    """A ratio in words.
-
-    >>> times(1234.0), times(2.5)
-    ('1234 times', '2.5 times')
-    """
-    return f"{number(ratio)} times"
-
-
 def some(names: Iterable[str], most: int = 3) -> str:
     """A few names of many.
 

@@ -64,7 +64,7 @@ class Rewinds(Protocol):
         ...
 
     def healthy(self) -> bool:
-        """Whether all weights of the training are finite."""
+        """In a copy: whether all weights of the training are finite."""
         ...
 
     def look(self, report: Report) -> Look:

@@ -21,10 +21,30 @@ from typing import Any
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _PR_SET_PDEATHSIG = 1
-_SILENT = (
-    "mkdir rmdir remove unlink rename replace link symlink truncate chmod chown lchown utime mkfifo mknod setxattr "
-    "removexattr ftruncate fsync fdatasync"
-).split()
+_SILENT = frozenset(
+    {
+        "mkdir",
+        "rmdir",
+        "remove",
+        "unlink",
+        "rename",
+        "replace",
+        "link",
+        "symlink",
+        "truncate",
+        "chmod",
+        "chown",
+        "lchown",
+        "utime",
+        "mkfifo",
+        "mknod",
+        "setxattr",
+        "removexattr",
+        "ftruncate",
+        "fsync",
+        "fdatasync",
+    }
+)
 _REFUSED = (
     "socket.connect",
     "socket.bind",
@@ -78,7 +98,7 @@ def quiet_signals() -> None:
 
 
 def own_descriptors(keep: Iterable[int], positions: Positions) -> None:
-    """Replace every inherited descriptor: outputs, pipes and sockets by nothing, files that are read by own openings."""
+    """Replace what was inherited: outputs, pipes and sockets by nothing, files that are read by own openings."""
     kept = set(keep)
     nothing = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir("/proc/self/fd"):

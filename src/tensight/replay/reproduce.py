@@ -13,7 +13,7 @@ def script(replay: Replay, run: Path) -> str:
     """A script that shows the fault by itself. It reads the operator's inputs from the run."""
     if not replay.operator or not replay.tensors:
         raise NameNotFound(
-            f"step {replay.step}: the replay kept no operator with its inputs ({replay.status}); nothing can be reproduced"
+            f"step {replay.step}: the replay ({replay.status}) kept no operator with its inputs; nothing can be shown"
         )
     place = ""
     if replay.source is not None:

@@ -36,7 +36,7 @@ class Rewinder:
         rewinds: Rewinds,
         folder: Path,
         *,
-        publish: Callable[[Replay], None],
+        publish: Callable[[Replay], object],
         become_copy: Callable[[], None],
         report: Report,
         share: float = 0.01,

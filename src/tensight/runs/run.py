@@ -12,6 +12,7 @@ from tensight.runs import report
 from tensight.runs.findings import Findings, merge
 from tensight.runs.hits import Hits
 from tensight.runs.muting import mute, muted_beside
+from tensight.runs.ranks import disagreement
 from tensight.runs.query import Nodes
 from tensight.runs.recheck import recheck, watchpoints_of
 from tensight.runs.tensor import RunTensor, find
@@ -139,6 +140,8 @@ class Run:
     def findings(self) -> Findings:
         """Why it went wrong, the most certain root cause first. Those muted on the page are marked so."""
         found = merge({rank: reader.findings for rank, reader in self.readers.items()})
+        if not any(finding.category == "distributed" for finding in found):
+            found += disagreement(self.readers)
         return Findings(mute(found, muted_beside(self.path)))
 
     @property

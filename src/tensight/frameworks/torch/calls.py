@@ -17,6 +17,7 @@ from tensight.frameworks.patches import Patches
 from tensight.frameworks.torch.nested import tensors
 from tensight.frameworks.torch.networks import Entry, Networks
 from tensight.frameworks.torch.watching import Scope, Watched, Watching
+from tensight.frameworks.torch.wrappers import WRAPPERS
 from tensight.records import Kind
 
 MOST_CALLS = 32  # of one module between two backward passes: a cell that runs over a long sequence
@@ -118,7 +119,7 @@ class Calls:
         self._compiled = model is not None and model.compiled
         watching.thread = threading.get_ident()
         self._observing = watching.deep and self._may_observe(grad)
-        scope = Scope(entry, self._number(entry))
+        scope = Scope(entry, self._number(entry), entry.ref() is not module)
         if self._observing:
             self._inputs(entry, args, kwargs, scope.call, "input", "input")
         return scope
@@ -159,6 +160,12 @@ class Calls:
     def _enter(self, module: nn.Module, entry: Entry | None) -> Scope | None:
         watching = self.watching
         if threading.get_ident() != watching.thread:
+            return None
+        outermost = watching.scopes[0]
+        if outermost.wrapped and entry is outermost.entry:
+            outermost.wrapped = False
+            return None  # the call that began with the wrapper
+        if entry is None and type(module).__name__ in WRAPPERS:
             return None
         if entry is None:
             entry = self.networks.unknown(module, watching.scopes)

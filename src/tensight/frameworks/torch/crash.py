@@ -16,7 +16,9 @@ from tensight.frameworks.torch.wrappers import walk
 
 Frame = tuple[FrameType, int, int]
 _BACKWARD = ("_engine_run_backward", "backward")
-_PRIVATE = re.compile(r"[/\\]torch[/\\](?:.*[/\\])?_")  # where operators are written out in Python: no place a user knows
+_PRIVATE = re.compile(
+    r"[/\\]torch[/\\](?:.*[/\\])?_"
+)  # where operators are written out in Python: no place a user knows
 _NODE = re.compile(r"output \d+ of (\w+?)(?:Backward\d*)?,")
 
 

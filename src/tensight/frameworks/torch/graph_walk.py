@@ -37,7 +37,7 @@ _AGAIN: dict[str, Callable[..., torch.Tensor]] = {
 
 
 def walk(loss: torch.Tensor) -> Seen | None:
-    """The first operator in the graph of a loss that made a bad value out of finite ones, as far as saved values tell."""
+    """The first operator in the graph of a loss that made a bad value of finite ones, as far as saved values tell."""
     with torch.no_grad():
         for node in _in_order(loss):
             name = node.name().rpartition("::")[2].partition("Backward")[0]
@@ -81,7 +81,11 @@ def _saved(node: Any, name: str) -> tuple[list[torch.Tensor], torch.Tensor | Non
         elif attribute == "_saved_exponent":
             scalars.append(value)
     again = _AGAIN.get(name)
-    if result is None and again is not None and len(inputs) + len(scalars) == (2 if name in ("Pow", "Div", "Mul") else 1):
+    if (
+        result is None
+        and again is not None
+        and len(inputs) + len(scalars) == (2 if name in ("Pow", "Div", "Mul") else 1)
+    ):
         result = again(*inputs, *scalars)
     if result is not None and not inputs:
         # It saves its result alone (sqrt, exp): what led to it is found where the node before has saved it.

@@ -163,10 +163,12 @@ class Losses:
         watching = self.watching
         note = watching.probe("difference", self._note)
 
-        def sub(left, right, *args, **kwargs):
-            result = original(left, right, *args, **kwargs)
-            if watching.gradients and not watching.outermost and type(right) in PLAIN and type(left) in PLAIN:
-                note(left, right, result)
+        def sub(*args, **kwargs):
+            result = original(*args, **kwargs)
+            if watching.gradients and not watching.outermost and len(args) > 1:
+                left, right = args[:2]
+                if type(right) in PLAIN and type(left) in PLAIN:
+                    note(left, right, result)
             return result
 
         return sub

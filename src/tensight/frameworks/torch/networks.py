@@ -198,9 +198,6 @@ class Networks:
         """The entry of a module that was called inside a network and is not known there; None for a throw-away one."""
         if module in self._ignored:
             return None
-        inner = stripped(module)
-        if inner is not module:
-            return self.entries.get(inner)
         model = self.models.get(scopes[0].entry.network) if scopes else None
         root = model.ref() if model is not None else None
         if model is None or root is None:

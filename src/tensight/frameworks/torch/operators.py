@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import tensight
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import tensight
 from tensight.frameworks.source import source_of, user_site
 from tensight.frameworks.torch.operators_scope import Scope
 from tensight.records import Phase, Source

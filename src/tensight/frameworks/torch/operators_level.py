@@ -11,7 +11,9 @@ from tensight.frameworks.torch.operators_scope import Scope
 from tensight.frameworks.torch.watching import Watching, to_numpy
 from tensight.records import TensorInfo
 
-_NOT_SHOWN = frozenset({"aten.detach", "aten.alias", "aten.lift_fresh", "aten.detach_", "aten.empty", "aten.empty_like"})
+_NOT_SHOWN = frozenset(
+    {"aten.detach", "aten.alias", "aten.lift_fresh", "aten.detach_", "aten.empty", "aten.empty_like"}
+)
 _Key = tuple[str, str, str, int, int]
 
 

@@ -20,12 +20,54 @@ from tensight.records import Source
 _RAW = ("empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "empty_permuted", "resize_")
 # These write without reading what was there.
 _OVERWRITES = ("fill_", "zero_", "copy_", "normal_", "uniform_", "exponential_", "random_", "bernoulli_", "set_")
-_MOVES = (
-    "detach lift_fresh lift alias view _unsafe_view reshape expand slice select index index_select gather t transpose "
-    "permute unsqueeze squeeze split split_with_sizes unbind chunk cat stack clone _to_copy copy_ as_strided "
-    "contiguous unfold masked_select flip roll narrow _reshape_alias expand_as view_as detach_ lift_fresh_copy "
-    "repeat movedim diagonal embedding"
-).split()  # values are carried, not computed
+# Values are carried by these, not computed.
+_MOVES = frozenset(
+    {
+        "detach",
+        "lift_fresh",
+        "lift",
+        "alias",
+        "view",
+        "_unsafe_view",
+        "reshape",
+        "expand",
+        "slice",
+        "select",
+        "index",
+        "index_select",
+        "gather",
+        "t",
+        "transpose",
+        "permute",
+        "unsqueeze",
+        "squeeze",
+        "split",
+        "split_with_sizes",
+        "unbind",
+        "chunk",
+        "cat",
+        "stack",
+        "clone",
+        "_to_copy",
+        "copy_",
+        "as_strided",
+        "contiguous",
+        "unfold",
+        "masked_select",
+        "flip",
+        "roll",
+        "narrow",
+        "_reshape_alias",
+        "expand_as",
+        "view_as",
+        "detach_",
+        "lift_fresh_copy",
+        "repeat",
+        "movedim",
+        "diagonal",
+        "embedding",
+    }
+)
 _KEEP_NUMBERS = 1 << 22  # larger inputs of forward operators are not held for the backward
 
 
@@ -192,9 +234,7 @@ class FirstBad:
                 reached |= self._bad.get(_key(tensor), (None, frozenset()))[1]
         hard = [origin for origin in reached if origin.hard] or list(reached)
         if not hard and final:
-            hard = [
-                origin for origin in self.origins if origin.kind == "made" and origin.nan and not origin.call.ours
-            ]
+            hard = [origin for origin in self.origins if origin.kind == "made" and origin.nan and not origin.call.ours]
         return min(hard, key=lambda origin: origin.order, default=None)
 
     def spoilt(self) -> tuple[str, ...]:

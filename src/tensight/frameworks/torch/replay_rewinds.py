@@ -15,6 +15,7 @@ from torch.utils.data import dataloader
 
 from tensight.frameworks.rewinds import Report, Seen
 from tensight.frameworks.torch.graph_walk import walk
+from tensight.frameworks.torch.origin_facts import finite
 from tensight.frameworks.torch.replay_look import TorchLook
 from tensight.frameworks.torch.snapshot import Parts, Snapshot
 
@@ -32,6 +33,7 @@ class TorchRewinds:
         self._batches: deque[Any] = deque()
         self._keeping = False
         self._off = False
+        self._tensors: list[torch.Tensor] = []  # in a copy: weights and buffers
         self._walked: Seen | None = None
         self._backward: tuple[Any, Any] = (None, None)
         self._asking = self._data = 0  # which data set a batch is asked of now, and of which batches are kept
@@ -56,12 +58,13 @@ class TorchRewinds:
     def enter_copy(self) -> str:
         torch.set_num_threads(1)  # a copy has no worker threads: more than one would wait for ever
         torch.save = torch.serialization.save = _save_nothing
-        if any(tensor.is_shared() for tensor in Parts.find().tensors()):
+        self._tensors = Parts.find().tensors()
+        if any(tensor.is_shared() for tensor in self._tensors):
             return "the weights are in shared memory, and a copy would change those of the training"
         return ""
 
     def healthy(self) -> bool:
-        return self._snapshot.healthy()
+        return all(finite(tensor) for tensor in self._tensors if isinstance(tensor, torch.nn.Parameter))
 
     def look(self, report: Report) -> TorchLook:
         return TorchLook(report)

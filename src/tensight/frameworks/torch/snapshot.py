@@ -113,15 +113,6 @@ class Snapshot:
         _set_random_states(self._random)
         return True
 
-    def healthy(self) -> bool:
-        """Whether the weights of the training are finite now."""
-        parts = self._parts or Parts.find()
-        return all(
-            bool(torch.isfinite(tensor.detach()).all())
-            for tensor in parts.tensors()
-            if tensor.is_floating_point() and tensor.element_size() > 1 and isinstance(tensor, nn.Parameter)
-        )
-
 
 def _into(held: torch.Tensor | None, live: torch.Tensor) -> torch.Tensor:
     if held is None or held.shape != live.shape or held.dtype != live.dtype:

@@ -41,6 +41,10 @@ _CODES: dict[torch.dtype, int] = {
 }
 
 
+_PLAIN_CODES = {dtype: code for dtype, code in _CODES.items() if not dtype.is_complex}
+_STRIDED = torch.strided
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """
     >>> dtype_name(torch.bfloat16)
@@ -54,6 +58,9 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 def readable(tensor: torch.Tensor) -> torch.Tensor:
     """The dense, real tensor to look at in place of this one; raises CannotJudge where there is none."""
+    plain = type(tensor) in PLAIN and tensor.is_cpu and tensor.layout is _STRIDED
+    if plain and tensor.dtype in _PLAIN_CODES and not tensor.is_neg():
+        return tensor
     if type(tensor) not in PLAIN:
         tensor = _unwrapped(tensor)
     if tensor.layout is not torch.strided:
@@ -93,17 +100,19 @@ def _values(tensor: torch.Tensor) -> torch.Tensor:
 
 def one(tensor: torch.Tensor, needs: Needs = ORDINARY, before: torch.Tensor | None = None, scale: float = 1.0) -> Stats:
     """Statistics of one tensor. Raises CannotJudge when its values cannot be read."""
-    if before is None and scale == 1.0 and native is not None:  # nearly always
-        values = readable(tensor)
-        if values.is_cpu and values.is_contiguous():
-            code = _CODES.get(values.dtype)
-            count = values.numel()
-            if code is not None and count:
-                return native.contiguous(values.data_ptr(), code, count, needs if needs.ranges else None)
-    return many((Job(tensor, needs, before, scale),))[0]
+    if before is None and scale == 1.0 and native is not None and type(tensor) in PLAIN and tensor.is_cpu:
+        code = _PLAIN_CODES.get(tensor.dtype)
+        if code is not None and tensor.layout is _STRIDED and tensor.is_contiguous() and not tensor.is_neg():
+            count = tensor.numel()
+            if count:  # nearly always we come to here
+                return native.contiguous(tensor.data_ptr(), code, count, needs if needs.ranges else None)
+    answer = many((Job(tensor, needs, before, scale),))[0]
+    if isinstance(answer, CannotJudge):
+        raise answer
+    return answer
 
 
-def many(jobs: Sequence[Job]) -> list[Stats]:
+def many(jobs: Sequence[Job]) -> list[Stats | CannotJudge]:
     """Statistics of many tensors, those in CPU memory by one call into the kernel."""
     answers: list[Any] = [None] * len(jobs)
     items: list[Any] = []
@@ -111,15 +120,19 @@ def many(jobs: Sequence[Job]) -> list[Stats]:
     places: list[int] = []
     alive = []  # what was made here must live until the kernel has read it
     for place, (tensor, needs, before, scale) in enumerate(jobs):
-        values = readable(tensor)
+        try:
+            values = readable(tensor)
+            earlier = None
+            if before is not None and before.shape == tensor.shape and before.dtype == tensor.dtype:
+                earlier = readable(before)
+        except CannotJudge as error:
+            answers[place] = error
+            continue
         if not values.numel():
             answers[place] = Stats(0)
             continue
         if scale != 1.0:
             needs = scaled_needs(needs, scale)
-        earlier = None
-        if before is not None and before.shape == tensor.shape and before.dtype == tensor.dtype:
-            earlier = readable(before)
         code = _CODES.get(values.dtype)
         if native is None or code is None or not values.is_cpu:
             answers[place] = reductions.reduce(values, needs, earlier)
@@ -132,7 +145,7 @@ def many(jobs: Sequence[Job]) -> list[Stats]:
         for place, stats in zip(places, native.many(items, asked)):
             answers[place] = stats
     for place, job in enumerate(jobs):
-        if job.scale != 1.0:
+        if job.scale != 1.0 and isinstance(answers[place], Stats):
             answers[place] = unscaled(answers[place], job.needs, job.scale)
     return answers
 

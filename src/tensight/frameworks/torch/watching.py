@@ -44,11 +44,12 @@ class Last(NamedTuple):
 class Scope:
     """A module call that is running: its path, the number of the call, and what was called in it so far."""
 
-    __slots__ = ("call", "counts", "entry")
+    __slots__ = ("call", "counts", "entry", "wrapped")
 
-    def __init__(self, entry: Any, call: int) -> None:
+    def __init__(self, entry: Any, call: int, wrapped: bool = False) -> None:
         self.entry = entry  # networks.Entry
         self.call = call
+        self.wrapped = wrapped  # a wrapper was called, which will call the module itself
         self.counts: dict[str, int] | None = None
 
     def count(self, function: str) -> int:
@@ -203,17 +204,13 @@ class Watching:
 
     def look_at_many(self, found: list[tuple[Watched, Job]], phase: Phase) -> list[Stats]:
         """Statistics of many tensors by one call; those that cannot be judged are told and left out."""
-        judged = []
-        for watched, job in found:
-            try:
-                statistics.readable(job.tensor)
-            except CannotJudge as error:
-                self.sink.unobserved(watched.id, error.code, phase)
+        answers = []
+        for (watched, job), answer in zip(found, statistics.many([job for _, job in found])):
+            if isinstance(answer, CannotJudge):
+                self.sink.unobserved(watched.id, answer.code, phase)
             else:
-                judged.append((watched, job))
-        answers = statistics.many([job for _, job in judged])
-        for (watched, job), stats in zip(judged, answers):
-            self.tell(watched, job.tensor, stats, phase)
+                self.tell(watched, job.tensor, answer, phase)
+                answers.append(answer)
         return answers
 
     def tell(self, watched: Watched, tensor: torch.Tensor, stats: Stats, phase: Phase) -> None:

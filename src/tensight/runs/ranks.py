@@ -1,0 +1,102 @@
+"""Whether replicas on several ranks still agree: the same weights after the same step.
+
+Each rank records alone; only what all of them recorded together shows a disagreement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from tensight.records import Evidence, Finding, Stats, Where
+from tensight.store import Reader
+
+LOOKED_AT = 12  # common steps, spread over the run
+TOLERANCE = 1e-6  # of the size of a weight's values: ranks may add in another order
+
+Weights = dict[tuple[str, str], Stats]
+
+
+def disagreement(readers: Mapping[int, Reader]) -> list[Finding]:
+    """A finding when replicas that a wrapper should keep alike have different weights."""
+    if len(readers) < 2 or not all(_wrapped(reader) for reader in readers.values()):
+        return []
+    common = sorted(set.intersection(*(set(reader.steps.numbers) for reader in readers.values())))
+    first = _first_difference(readers, _spread(common))
+    if first is None:
+        return []
+    step, (network, name), values = first
+    ranks = ", ".join(f"rank {rank} {value:.6g}" for rank, value in values.items())
+    wrapper = next(part for part in next(iter(readers.values())).parts if part.kind == "wrapper")
+    return [
+        Finding(
+            fault="replicas_diverge",
+            category="distributed",
+            title=f"ranks no longer agree: {name} differs between replicas",
+            confidence=0.9,
+            since_step=step,
+            where=Where(
+                parameter=name,
+                network=network,
+                file=wrapper.source.file if wrapper.source else None,
+                line=wrapper.source.line if wrapper.source else None,
+                code=wrapper.source.code if wrapper.source else None,
+            ),
+            why=(
+                f"after step {step} the mean absolute value of {name} is {ranks}: {wrapper.type} keeps replicas in sync by"
+                " averaging (all-reducing) gradients, so every process should hold the same weights. They diverge when a"
+                " rank changes weights by itself, or when its updates do not follow from the averaged gradients"
+            ),
+            evidence=tuple(Evidence(f"mean absolute value of {name} on rank {r}", v, step) for r, v in values.items()),
+            fix=(
+                "change weights on every rank alike, and only after the wrapper was made",
+                "give every rank the same optimizer, learning rate and clipping; seed what is random in an update alike",
+            ),
+            confirm=("broadcast one weight from rank 0 after a step and compare it with the own one",),
+        )
+    ]
+
+
+def _wrapped(reader: Reader) -> bool:
+    return any(part.kind == "wrapper" for part in reader.parts)
+
+
+def _spread(steps: Sequence[int]) -> list[int]:
+    if len(steps) <= LOOKED_AT:
+        return list(steps)
+    # the beginning closely, since most replicas part at once; the rest at even distances
+    return sorted({*steps[:4], *(steps[(len(steps) - 1) * index // (LOOKED_AT - 4)] for index in range(LOOKED_AT - 3))})
+
+
+def _first_difference(
+    readers: Mapping[int, Reader], steps: Sequence[int]
+) -> tuple[int, tuple[str, str], dict[int, float]] | None:
+    for step in steps:
+        weights = {rank: _weights(reader, step) for rank, reader in readers.items()}
+        for key in next(iter(weights.values())):
+            seen = {rank: found[key] for rank, found in weights.items() if key in found}
+            if len(seen) == len(readers) and _differ(list(seen.values())):
+                return step, key, {rank: float(stats.abs_mean or 0.0) for rank, stats in seen.items()}
+    return None
+
+
+def _weights(reader: Reader, step: int) -> Weights:
+    tensors = reader.tensors
+    found: Weights = {}
+    for seen in reader.steps.at(step).observations:
+        info = tensors.get(seen.tensor)
+        if info is not None and info.kind == "weight" and seen.phase == "update":
+            found[info.network, info.name] = seen.stats
+    return found
+
+
+def _differ(all_stats: Sequence[Stats]) -> bool:
+    one = all_stats[0]
+    for other in all_stats[1:]:
+        if (one.nan, one.inf) != (other.nan, other.inf):
+            return True
+        size = max(float(one.abs_mean or 0.0), float(other.abs_mean or 0.0))
+        for a, b in ((one.abs_mean, other.abs_mean), (one.mean, other.mean), (one.max, other.max)):
+            if a is not None and b is not None and math.isfinite(a) and abs(a - b) > TOLERANCE * size:
+                return True
+    return False
