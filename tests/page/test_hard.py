@@ -89,7 +89,7 @@ def _hostile(folder: Path) -> None:
         [Finding(EVIL, EVIL, EVIL, 0.9, 0, where, EVIL, (Evidence(EVIL, EVIL, 0),), (EVIL,), (EVIL,), EVIL, (EVIL,))]
     )
     writer.crash({"title": EVIL})
-    writer.step(StepRecord(0, 1.0, 0.1, 1.0, scalars={EVIL: 1.0}, observations=tuple(seen), hits=tuple(hits)))
+    writer.step(StepRecord(0, 1.0, 0.1, loss=1.0, scalars={EVIL: 1.0}, observations=tuple(seen), hits=tuple(hits)))
     writer.end(RunEnd("failed", 2.0, 1, 1, lost=(EVIL,), budget_note=EVIL))
     writer.close()
 
@@ -112,7 +112,7 @@ def _strange(folder: Path) -> None:
     for index, (name, (number, _)) in enumerate(STRANGE.items()):
         writer.tensor(TensorInfo(index, "output", name, "output.0", "net", dtype="int64"))
         seen.append(Observation(index, index, Stats(2, min=number, max=number)))
-    writer.step(StepRecord(0, 1.0, 0.1, -math.inf, observations=tuple(seen)))
+    writer.step(StepRecord(0, 1.0, 0.1, loss=-math.inf, observations=tuple(seen)))
     writer.end(RunEnd("finished", 2.0, 0, 1))
     writer.close()
 
@@ -138,7 +138,7 @@ def _large(folder: Path) -> None:
             )
             for i in range(1000)
         ]
-        writer.step(StepRecord(step, 1.0, 0.1, 1.0, hits=tuple(hits)))
+        writer.step(StepRecord(step, 1.0, 0.1, loss=1.0, hits=tuple(hits)))
     writer.end(RunEnd("finished", 2.0, 0, 10))
     writer.close()
 
@@ -225,12 +225,13 @@ CONTRAST = """() => {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const element = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || !element.checkVisibility() || element.closest(":disabled, option, noscript, script")) continue;
+    const text = walker.currentNode.data.trim();
+    if (!text || !element.checkVisibility() || element.closest(":disabled, option, noscript, script")) continue;
     const svg = element.namespaceURI.endsWith("svg");
     const ink = parse(svg ? getComputedStyle(element).fill : getComputedStyle(element).color);
     const [a, b] = [light(ink), light(behind(element))].sort((x, y) => y - x);
     const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < 4.5) weak.push(`${ratio.toFixed(2)} ${element.className} ${walker.currentNode.data.trim().slice(0, 40)}`);
+    if (ratio < 4.5) weak.push(`${ratio.toFixed(2)} ${element.className} ${text.slice(0, 40)}`);
   }
   return weak;
 }"""
@@ -265,8 +266,8 @@ def test_every_control_has_a_name_for_those_who_do_not_see_it(open_page: Open) -
     expect(page.locator("tr.hit").first).to_be_visible()
     nameless = page.evaluate(
         """() => [...document.querySelectorAll("button, a[href], input, select")].filter((one) => {
-          const label = one.getAttribute("aria-label") || one.textContent.trim() || one.closest("label")?.textContent.trim();
-          return one.checkVisibility() && !label;
+          const label = one.getAttribute("aria-label") || one.textContent || one.closest("label")?.textContent;
+          return one.checkVisibility() && !(label ?? "").trim();
         }).map((one) => one.outerHTML)"""
     )
     assert nameless == []

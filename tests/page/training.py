@@ -18,11 +18,11 @@ from typing import Any, cast
 import msgspec
 
 from tensight.capture.recorder import Recorder
+from tensight.control import launch
 from tensight.control.address import find
 from tensight.control.link import Link
 from tensight.control.messages import Hello
 from tensight.records import Coverage, Finding, RunEnd, RunInfo
-from tensight.server import launch
 from tensight.session.controlling import Controlling, RecorderDesk
 from tensight.store import Writer
 from tensight.watchpoints import recommended

@@ -14,10 +14,11 @@ from starlette.routing import Route, WebSocketRoute
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from tensight.control.launch import is_loopback
 from tensight.control.messages import PATH, TOKEN_HEADER
 from tensight.server import app, routes
 from tensight.server.app import STATIC
-from tensight.server.guard import host_names, is_loopback
+from tensight.server.guard import host_names
 from tests.server.serving import TOKEN, Served, client
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")

@@ -13,14 +13,14 @@ from typing import Any
 import httpx
 import pytest
 
+from tensight.control import launch
 from tensight.control.address import Address
+from tensight.control.launch import bind
 from tensight.control.link import Link
 from tensight.control.machine import Machine
 from tensight.control.messages import Hello
 from tensight.errors import UsageError
 from tensight.records import RunEnd, RunInfo, StepRecord
-from tensight.server import launch
-from tensight.server.running import bind
 from tensight.server.trainings import meeting_step
 from tensight.session.controlling import Controlling
 from tensight.store import Writer

@@ -17,12 +17,12 @@ class Seen:
 class RecordingSink:
     """Counts a step for every update, as long as there is one optimizer."""
 
-    def __init__(self, depth: Depth = Depth.ALL, level: str = "watch", needs: Needs = Needs(change=True)) -> None:
+    def __init__(self, depth: Depth = Depth.ALL, level: str = "watch", needs: Needs | None = None) -> None:
         self.depth, self.level, self.keep_tensors = depth, level, False
         self.step = 0
         self.micro = 0
         self.needs_version = 0
-        self.asked = needs
+        self.asked = Needs(change=True) if needs is None else needs
         self.networks: dict[str, Any] = {}
         self.network_log: list[Any] = []
         self.parts: dict[tuple[str, str], Any] = {}

@@ -253,7 +253,9 @@ def test_depths_that_change_in_the_middle_leave_a_training_the_same() -> None:
     assert {one.step for one in sink.of("gradient")} == {0, 2, 3}
 
 
-@pytest.mark.parametrize("broken", ["observe", "tensor", "needs", "event", "network", "part", "scalar", "loss", "unobserved"])
+@pytest.mark.parametrize(
+    "broken", ["observe", "tensor", "needs", "event", "network", "part", "scalar", "loss", "unobserved"]
+)
 def test_errors_behind_the_adapter_leave_a_training_the_same(broken: str) -> None:
     plain, _ = run(convolutions)
     adapter, sink = TorchAdapter(), RecordingSink()

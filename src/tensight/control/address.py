@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,16 +49,36 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(base) / "tensight"
 
 
+BESIDE = "server.json"
+
+
+def leave_beside(address: Address, run_dir: Path) -> Path:
+    """Leave a server's address in the run's own folder, for the other ranks."""
+    return _write(run_dir / BESIDE, address)
+
+
+def find_beside(run_dir: Path) -> Address | None:
+    """The address that was left in a run's folder, if one was."""
+    try:
+        return msgspec.json.decode((run_dir / BESIDE).read_bytes(), type=Address)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
 def leave(address: Address, environ: Mapping[str, str] = os.environ) -> Path:
     """Leave a server's token for trainings of the same user on this machine."""
     folder = state_folder(environ)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / f"server-{address.port}.json"
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump({"port": address.port, "token": address.token}, file)
+    return _write(folder / f"server-{address.port}.json", address)
+
+
+def _write(path: Path, address: Address) -> Path:
+    """A file that only this user can read, there whole or not at all."""
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.encode(address))
+    os.replace(new, path)
     return path
 
 
@@ -78,8 +96,9 @@ def find(text: str, environ: Mapping[str, str] = os.environ) -> Address:
     token = environ.get("TENSIGHT_TOKEN", "")
     if not token:
         try:
-            token = json.loads((state_folder(environ) / f"server-{port}.json").read_text())["token"]
-        except (OSError, ValueError, KeyError, TypeError):
+            left = (state_folder(environ) / f"server-{port}.json").read_bytes()
+            token = msgspec.json.decode(left, type=Address).token
+        except (OSError, msgspec.MsgspecError):
             token = ""
     return Address(host, port, token)
 

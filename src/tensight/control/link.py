@@ -14,6 +14,7 @@ import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Callable
 
 import msgspec
 from websockets.client import ClientProtocol
@@ -47,8 +48,8 @@ class Link:
     readable when something has come or the connection has changed.
     """
 
-    def __init__(self, address: Address, hello: Hello) -> None:
-        self.address = address
+    def __init__(self, address: Address | Callable[[], Address | None], hello: Hello) -> None:
+        self._address = (lambda: address) if isinstance(address, Address) else address  # asked again at every try
         self.refused = ""  # why the server does not want us; then no further try is made
         self.lost_since: float | None = time.monotonic()  # None while connected
         self.pages = 0
@@ -145,7 +146,9 @@ class Link:
         _poke(self._wake_training)
 
     def _talk(self) -> None:
-        address = self.address
+        address = self._address()
+        if address is None:
+            return
         self._socket = stream = socket.create_connection((address.host, address.port), timeout=5.0)
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         wire = ClientProtocol(parse_uri(f"ws://{address.netloc}{PATH}"), max_size=2**24)

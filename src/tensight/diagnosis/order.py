@@ -19,6 +19,7 @@ class OptimizerCalls:
     zeroed: int = 0
     zero_source: Source | None = None
     step_source: Source | None = None
+    backward_source: Source | None = None  # of the backward pass right before its steps
     used_since_zero: int = 0  # own steps since its gradients were cleared
     fresh: bool = False  # a backward came since its last step
     dirty: bool = False  # and found gradients that were not cleared
@@ -56,6 +57,7 @@ class CallOrder:
         self.scaling = False  # a scaler with a scale other than 1 is at work
         self.schedulers: dict[str, Source | None] = {}
         self._pending: list[BackwardLine] = []
+        self._backward_source: Source | None = None
 
     def follow(self, step: int, events: tuple[Event, ...]) -> None:
         for event in events:
@@ -96,7 +98,7 @@ class CallOrder:
         if event.values.get("function") == "grad":
             return  # autograd.grad answers gradients and leaves .grad alone
         self.backwards += 1
-        source = event.source
+        source = self._backward_source = event.source
         key = (source.file, source.line) if source else ("", 0)
         line = self.lines.get(key)
         if line is None:
@@ -113,6 +115,7 @@ class CallOrder:
     def _stepped(self, step: int, event: Event) -> None:
         calls = self.optimizer(event.part)
         calls.step_source = event.source or calls.step_source
+        calls.backward_source = self._backward_source or calls.backward_source
         self._settle(used=True)
         calls.unscaled = False
         if event.values.get("skipped"):

@@ -141,5 +141,5 @@ def _name_among(variables: dict[str, Any], value: object) -> str:
             return name
     for attribute, held in list(getattr(variables.get("self"), "__dict__", {}).items()):
         if held is value:
-            return attribute.lstrip("_")
+            return str(attribute).lstrip("_")
     return ""

@@ -114,7 +114,10 @@ class Rewinder:
             self._copy.over()
         if self._asked is not None:
             self._say(f"looking again at step {self._asked[0]} …")
-            self.wait(self._patience)
+            try:
+                self.wait(self._patience)
+            except KeyboardInterrupt:
+                self._say("not waited for")
         if self._asked is not None:
             strategy = AT_THE_HIT if self._kept_step >= 0 else STANDING
             self._not_possible(

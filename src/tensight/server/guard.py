@@ -15,6 +15,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tensight.control.launch import is_loopback
 from tensight.control.messages import PATH as TRAINING
 from tensight.control.messages import TOKEN_HEADER
 from tensight.server.wire import Json
@@ -129,19 +130,6 @@ def host_names(host: str) -> frozenset[str]:
     if not is_loopback(host):
         names |= {host.lower(), socket.gethostname().lower()}
     return frozenset(names)
-
-
-def is_loopback(host: str) -> bool:
-    """
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _host_name(host: str) -> str:

@@ -15,39 +15,14 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
-from tensight.control.address import Address, leave
-from tensight.errors import NameNotFound, UsageError
+from tensight.control.address import leave
+from tensight.control.launch import address_of, bind, is_loopback
+from tensight.errors import NameNotFound
 from tensight.server import app as application
-from tensight.server.guard import is_loopback
 from tensight.server.live import Live
 
-FIRST_PORT = 8765
-TRIES = 100
 LINGER = 20.0
 """Seconds that a server without a training waits for its last page to come back, as after a reload."""
-
-
-def bind(host: str, port: int | None) -> socket.socket:
-    """A listening socket on `port`, or on the first free port from 8765."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for candidate in range(FIRST_PORT, FIRST_PORT + TRIES) if port is None else (port,):
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((host, candidate))
-            listening.listen(128)
-        except OSError as error:
-            listening.close()
-            if port is not None:
-                raise UsageError(f"Port {port} of {host} cannot be had: {error.strerror}; choose another.") from None
-            continue
-        return listening
-    raise UsageError(f"No free port from {FIRST_PORT} to {FIRST_PORT + TRIES - 1} on {host}; choose one by --port.")
-
-
-def address_of(listening: socket.socket, host: str, token: str, *, tls: bool = False) -> Address:
-    shown = "127.0.0.1" if host in ("0.0.0.0", "") else "::1" if host == "::" else host
-    return Address(shown, listening.getsockname()[1], token, tls)
 
 
 def configuration(app: Starlette, *, tls_cert: str | None = None, tls_key: str | None = None) -> uvicorn.Config:

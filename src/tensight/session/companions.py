@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tensight.capture.companion import Companion
 from tensight.session.guard import Guarding
 from tensight.session.reacting import Notifying, Reacting
@@ -13,7 +15,7 @@ def companions(session: Session) -> list[Companion]:
     settings = session.settings
     found: list[Companion] = []
     if settings.rewind:
-        found.append(Rewind(session.recorder, session.folder, budget=settings.budget))
+        found.append(Rewind(session.recorder, session.folder, budget=settings.budget, say=_say(session)))
     if settings.on_finding == "stop" or settings.on_hit == "stop":
         found.append(Reacting(session.recorder, settings))
     if settings.guard:
@@ -21,3 +23,9 @@ def companions(session: Session) -> list[Companion]:
     if settings.notify:
         found.append(Notifying(settings.notify, str(session.folder)))
     return found
+
+
+def _say(session: Session) -> Callable[[str], None]:
+    """A line on the terminal, where there is one."""
+    line: Callable[[str], None] = getattr(session.voice, "line", lambda text: None)
+    return line

@@ -6,17 +6,23 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Literal, Protocol
+from urllib.parse import quote
 
 from tensight.capture.companion import Companion
 from tensight.capture.recorder import Recorder
-from tensight.control import prompt
+from tensight.control import address, launch, prompt
 from tensight.control.commands import AddWatchpoint, ChangeWatchpoint, Command, Mute, RemoveWatchpoint
 from tensight.control.link import Link
 from tensight.control.machine import Machine
-from tensight.control.messages import Answer, Request, Status
+from tensight.control.messages import Answer, Hello, Request, Status
 from tensight.errors import TensightError
-from tensight.records import Finding, Hit, RunEnd, StepRecord, Watchpoint
+from tensight.records import Finding, Hit, RunEnd, RunInfo, StepRecord, Watchpoint
+from tensight.session.settings import rank, ranks
+
+if TYPE_CHECKING:
+    from tensight.session.session import Session
 
 Policy = Literal["pause", "stop", "continue"]
 
@@ -58,6 +64,38 @@ class RecorderDesk:
     def remove(self, id: int) -> None:
         self._recorder.checker.remove(id)
         self._recorder.writer.watchpoint_removed(id)
+
+
+def controlling(session: Session, say: Callable[[str], None]) -> Controlling:
+    """The companion that the settings ask for: with a page of its own, or with a server that waits for trainings.
+
+    The first rank starts the page and leaves its address in the run's folder, where the other ranks find it.
+    """
+    settings = session.settings
+    info = RunInfo(session.folder.name, settings.command, time.time(), rank=rank(), ranks=ranks(), pid=session.pid)
+    asked = settings.server or address.from_environment()
+    where: address.Address | Callable[[], address.Address | None]
+    if asked:
+        where = address.find(asked)
+    elif info.rank == 0:
+        where = launch.start(session.folder, settings.host, settings.port)
+        address.leave_beside(where, session.folder)
+        say(f"page    {where.page(f'/run/{quote(session.folder.name)}')}")
+        if "SSH_CONNECTION" in os.environ:
+            say(f"tunnel  {where.tunnel}")
+        if not launch.is_loopback(settings.host):
+            say("warning: whoever can reach this machine can reach the page; its token is all that protects it")
+    else:
+        where = partial(address.find_beside, session.folder)
+    return Controlling(
+        Link(where, Hello.of(info, session.folder)).start(),
+        RecorderDesk(session.recorder),
+        session.recorder.stop,
+        say,
+        on_finding=None if settings.on_finding == "auto" else settings.on_finding,
+        on_hit=None if settings.on_hit == "auto" else settings.on_hit,
+        ask_terminal=info.rank == 0,
+    )
 
 
 class Controlling(Companion):
@@ -161,7 +199,7 @@ class Controlling(Companion):
     def _hold(self) -> None:
         """Sleep while paused, following what is commanded."""
         self.wants_nodes = self.machine.wants_nodes
-        if self.machine.state != "paused":
+        if not self._paused:
             return
         began = time.monotonic()
         self._say(f"paused after step {self.machine.step}: {self.machine.reason}")
@@ -169,7 +207,7 @@ class Controlling(Companion):
         terminal = self._terminal
         if terminal is not None:
             terminal.ask()
-        while self.machine.state == "paused":
+        while self._paused:
             if terminal is None:
                 self._link.wait(self._patience())
             else:
@@ -185,6 +223,10 @@ class Controlling(Companion):
         self.wants_nodes = self.machine.wants_nodes
         self.paused_seconds += time.monotonic() - began
         self._tell()
+
+    @property
+    def _paused(self) -> bool:
+        return self.machine.state == "paused"
 
     def _patience(self) -> float:
         """How long to sleep: for ever while the server is there, otherwise until the grace time is over."""

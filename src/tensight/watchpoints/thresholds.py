@@ -107,7 +107,9 @@ def update_ratio(epsilon: float) -> Measure:
 
     def ratio(stats: Stats) -> float | None:
         change = stats.change
-        return None if change is None else change.abs_mean / (change.before_abs_mean + epsilon)
+        if change is None or not change.count:
+            return None
+        return change.abs_mean / (change.before_abs_mean + epsilon)
 
     return ratio
 

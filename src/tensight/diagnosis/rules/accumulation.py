@@ -8,14 +8,10 @@ from tensight.diagnosis.case import Case
 from tensight.diagnosis.order import BackwardLine, OptimizerCalls
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE
-from tensight.diagnosis.words import at, median, number, plural, where
+from tensight.diagnosis.words import at, median, number, plural, some, where
 from tensight.records import Finding, Part
 
 DIVERGED = frozenset({"lr_too_high", "exploding_gradient", "exploding_activation", "dead_relu"}) | NONFINITE
-
-
-def _busiest(case: Case) -> BackwardLine | None:
-    return max(case.order.lines.values(), key=lambda line: line.passes, default=None)
 
 
 def _type(case: Case, name: str) -> str:
@@ -47,9 +43,11 @@ class MissingZeroGrad(Rule):
         return findings
 
     def _say(self, case: Case, calls: OptimizerCalls) -> Finding:
-        line = _busiest(case)
-        source = line.source if line is not None else calls.step_source
+        source = calls.backward_source or calls.step_source
         kind = _type(case, calls.name)
+        networks = sorted(case.order.networks_of.get(calls.name) or ())
+        if len(case.order.optimizers) > 1 and networks:
+            kind += f" (of {some(networks)})"
         called = (
             "zero_grad is never called"
             if not calls.zeroed

@@ -6,6 +6,7 @@ Functions are replaced where every way of calling them comes by: `F.relu` calls 
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from typing import Any, NamedTuple
@@ -68,7 +69,7 @@ class Activations:
             (F, _FUNCTIONAL),
         ):
             for name in names:
-                patches.wrap(owner, name, lambda original, name=name: self._around(original, name.rstrip("_")))
+                patches.wrap(owner, name, functools.partial(self._around, function=name.rstrip("_")))
         for name in _DROPOUTS:
             patches.wrap(F, name, self._around_dropout)
 

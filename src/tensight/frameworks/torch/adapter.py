@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 import weakref
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -27,6 +26,7 @@ from tensight.frameworks.torch.modes import Modes
 from tensight.frameworks.torch.networks import Networks
 from tensight.frameworks.torch.operators_level import OperatorLevel
 from tensight.frameworks.torch.optimizers import Optimizers
+from tensight.frameworks.torch.reading import Reading
 from tensight.frameworks.torch.replicas import Replicas, position
 from tensight.frameworks.torch.scaling import Scaling
 from tensight.frameworks.torch.schedules import Clipping, Schedulers
@@ -77,7 +77,7 @@ class TorchAdapter:
         self.calls.before_forward.append(replicas.called)
         self.backward.on_root.append(replicas.root)
         self.optimizers.before_step.append(replicas.before_update)
-        self._stand_aside(patches)
+        Reading(watching, patches)
         self.operators = OperatorLevel(watching)
         self.operators.follow()
         _inert_after_fork(watching)
@@ -85,21 +85,6 @@ class TorchAdapter:
     def position(self) -> tuple[int, int] | None:
         """Rank and number of ranks, when there is a process group."""
         return position()
-
-    def _stand_aside(self, patches: Patches) -> None:
-        """Code that reads functions instead of calling them (scripting, symbolic tracing) gets torch's own."""
-
-        def around(original: Any) -> Any:
-            def reading(*args: Any, **kwargs: Any) -> Any:
-                with patches.lifted():
-                    return original(*args, **kwargs)
-
-            return reading
-
-        patches.wrap(torch.jit, "script", around)
-        tracing = sys.modules.get("torch.fx._symbolic_trace")
-        if tracing is not None:
-            patches.wrap(tracing.Tracer, "trace", around)
 
     def detach(self) -> None:
         """Take off everything."""

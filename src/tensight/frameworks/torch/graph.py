@@ -11,7 +11,8 @@ _MOST_NODES = 50_000
 
 def leaves(root: torch.Tensor) -> list[torch.Tensor]:
     """Tensors whose gradient a backward pass from `root` accumulates."""
-    found, seen = [], set()
+    found: list[torch.Tensor] = []
+    seen: set[Any] = set()
     waiting = [root.grad_fn]
     while waiting and len(seen) < _MOST_NODES:
         node = waiting.pop()
@@ -79,7 +80,8 @@ def expression(root: torch.Tensor) -> tuple[list[str], set[int]]:
     """Operators near the root, nearest first, and the sequence numbers of the differences among them."""
     names: list[str] = []
     numbers: set[int] = set()
-    waiting, seen = [root.grad_fn], set()
+    waiting: list[Any] = [root.grad_fn]
+    seen: set[Any] = set()
     while waiting and len(seen) < 64:
         node = waiting.pop(0)
         if node is None or node in seen:

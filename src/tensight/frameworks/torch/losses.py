@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from tensight.frameworks.torch.graph import expression
 from tensight.frameworks.torch.loss_facts import facts, shape_text
 from tensight.frameworks.torch.statistics import PLAIN
 from tensight.frameworks.torch.watching import Watched, Watching
-from tensight.records import Part, Source
+from tensight.records import Kind, Part, Source
 from tensight.records.event import Value
 
 _is_compiling = torch.compiler.is_compiling
@@ -52,7 +53,7 @@ class Losses:
         self._table: dict[object, Watched] = {}
         self._differences: list[Difference] = []
         for name in FUNCTIONS:
-            patches.wrap(F, name, lambda original, name=name: self._around(original, name))
+            patches.wrap(F, name, functools.partial(self._around, function=name))
         for owner, name in ((torch.Tensor, "__sub__"), (torch.Tensor, "sub"), (torch, "sub")):
             patches.wrap(owner, name, self._around_difference)
 
@@ -103,7 +104,8 @@ class Losses:
 
     def _look(self, function: str, prediction: torch.Tensor, target: torch.Tensor | None) -> None:
         watching = self.watching
-        for kind, tensor in (("prediction", prediction), ("target", target)):
+        looked_at: list[tuple[Kind, torch.Tensor | None]] = [("prediction", prediction), ("target", target)]
+        for kind, tensor in looked_at:
             if tensor is not None:
                 watched = watching.watched(
                     self._table,
@@ -114,7 +116,7 @@ class Losses:
                     f"{function}.{kind}",
                     watching.network,
                     type=function,
-                )  # type: ignore[arg-type]
+                )
                 watching.look(watched, tensor, "forward")
 
     def _is_time(self, place: object) -> bool:
@@ -140,8 +142,9 @@ class Losses:
             fed = ref()
             if fed is target:
                 return True
-            alike = fed is not None and fed.shape == target.shape and fed.dtype == target.dtype
-            if alike and (fed.data_ptr() == target.data_ptr() or torch.equal(fed, target)):
+            if fed is None or fed.shape != target.shape or fed.dtype != target.dtype:
+                continue
+            if fed.data_ptr() == target.data_ptr() or torch.equal(fed, target):
                 return True
         return False
 

@@ -14,6 +14,7 @@ from tensight.frameworks.torch.networks import Model, Networks
 from tensight.frameworks.torch.watching import Watching
 from tensight.frameworks.torch.wrappers import stripped, walk
 from tensight.records import Source
+from tensight.records.event import Value
 
 _is_compiling = torch.compiler.is_compiling
 
@@ -83,5 +84,5 @@ class Modes:
     def _zeroed(self, module: nn.Module, set_to_none: bool) -> None:
         entry = self.networks.entries.get(stripped(module))
         self.watching.unzeroed = False
-        values = {"set_to_none": bool(set_to_none), "module": "" if entry is None else entry.path}
+        values: dict[str, Value] = {"set_to_none": bool(set_to_none), "module": "" if entry is None else entry.path}
         self.watching.sink.event("zero_grad", "" if entry is None else entry.network, values, user_source())

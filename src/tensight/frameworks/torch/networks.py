@@ -17,8 +17,6 @@ from tensight.frameworks.torch.watching import Watched, Watching
 from tensight.frameworks.torch.wrappers import is_compiled, stripped, walk
 from tensight.records import Network, Parameter, Source
 
-Tensor = torch.Tensor
-
 
 class Entry:
     """A module of a network, with the tensors known of it."""
@@ -60,7 +58,7 @@ class Held:
         "trainable",
     )
 
-    def __init__(self, tensor: Tensor, network: str, node: str, slot: str, holder: nn.Module | None) -> None:
+    def __init__(self, tensor: torch.Tensor, network: str, node: str, slot: str, holder: nn.Module | None) -> None:
         self.ref = weakref.ref(tensor)
         self.network = network
         self.node = node
@@ -108,9 +106,9 @@ class Networks:
         self.watching = watching
         self.created = created
         self.entries: IdentityMap[nn.Module, Entry] = IdentityMap()
-        self.parameters: IdentityMap[Tensor, Held] = IdentityMap()
+        self.parameters: IdentityMap[torch.Tensor, Held] = IdentityMap()
         self.models: dict[str, Model] = {}
-        self.optimizer_of: IdentityMap[Tensor, str] = IdentityMap()
+        self.optimizer_of: IdentityMap[torch.Tensor, str] = IdentityMap()
         self.changed_hooks: list = []  # called with a model after it was described anew
         self._ignored: IdentityMap[nn.Module, bool] = IdentityMap()
 
@@ -145,7 +143,7 @@ class Networks:
         self.describe(model)
         return model
 
-    def adopt(self, tensors: list[Tensor]) -> None:
+    def adopt(self, tensors: list[torch.Tensor]) -> None:
         """Find the networks of parameters that an optimizer holds, for models that are never called as such."""
         unknown = {id(tensor): tensor for tensor in tensors if tensor not in self.parameters}
         for module in self.created.all() if unknown else ():
@@ -216,7 +214,7 @@ class Networks:
         self._ignored[module] = True
         return None
 
-    def found_loose(self, tensors: list[Tensor]) -> None:
+    def found_loose(self, tensors: list[torch.Tensor]) -> None:
         """Trained tensors outside all named parameters: name them by the module that holds them, where one does."""
         touched = []
         for tensor in tensors:
@@ -232,13 +230,13 @@ class Networks:
         for model in dict.fromkeys(touched):
             self.describe(model)
 
-    def model_of(self, tensor: Tensor) -> Model | None:
+    def model_of(self, tensor: torch.Tensor) -> Model | None:
         held = self.parameters.get(tensor)
         return None if held is None else self.models.get(held.network)
 
     # inside
 
-    def _find_loose(self, model: Model, root: nn.Module, tensor: Tensor) -> tuple[str, str] | None:
+    def _find_loose(self, model: Model, root: nn.Module, tensor: torch.Tensor) -> tuple[str, str] | None:
         for path, module, _ in self._modules(model, root):
             place = _place_in(module, tensor)
             if place is not None:
@@ -271,7 +269,7 @@ class Networks:
             if tensor is not None and id(held) not in now and self.parameters.get(tensor) is held:
                 self.parameters.pop(tensor)
 
-    def _hold(self, model: Model, tensor: Tensor, node: str, slot: str, holder: nn.Module | None) -> Held:
+    def _hold(self, model: Model, tensor: torch.Tensor, node: str, slot: str, holder: nn.Module | None) -> Held:
         held = self.parameters.get(tensor)
         if held is None or held.network != model.name or held.name != (f"{node}.{slot}" if node else slot):
             held = self.parameters[tensor] = Held(tensor, model.name, node, slot, holder)
@@ -286,7 +284,7 @@ class Networks:
         node: str,
         module: nn.Module | None,
         slot: str,
-        tensor: Tensor,
+        tensor: torch.Tensor,
         registered: bool,
         first: dict[int, str],
     ) -> Parameter:
@@ -313,7 +311,7 @@ class Networks:
             registered,
         )
 
-    def _buffer(self, model: Model, node: str, module: nn.Module, slot: str, tensor: Tensor) -> Parameter:
+    def _buffer(self, model: Model, node: str, module: nn.Module, slot: str, tensor: torch.Tensor) -> Parameter:
         held = Held(tensor, model.name, node, slot, module)
         previous = self.parameters.get(tensor)
         if previous is not None and previous.network == model.name and previous.name == held.name:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, Protocol
 
 import torch
@@ -95,7 +96,7 @@ def _called_by_us() -> bool:
     """
     if torch.is_grad_enabled():
         return False
-    frame = sys._getframe(3)
+    frame: FrameType | None = sys._getframe(3)
     while frame is not None and frame.f_code.co_filename.startswith(_MACHINERY):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename.startswith(_OURS)

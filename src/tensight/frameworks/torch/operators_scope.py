@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import FrameType
 
 import torch
 from torch import nn
@@ -94,7 +95,7 @@ class Scope:
 
 def _in_optimizer() -> bool:
     """Whether an optimizer is stepping. Its hooks would tell, but they cannot be put on from inside such a hook."""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     for _ in range(_MOST_FRAMES):
         if frame is None:
             return False

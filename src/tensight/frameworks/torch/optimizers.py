@@ -77,7 +77,7 @@ class Optimizers:
         return known
 
     def name_of(self, optimizer: object) -> str:
-        known = self.known.get(optimizer)  # type: ignore[arg-type]
+        known = self.known.get(optimizer)
         return "" if known is None else known.name
 
     # patches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -101,7 +102,7 @@ class Clipping:
         self.watching = watching
         self.optimizers = optimizers
         for name in ("clip_grad_norm_", "clip_grad_value_"):
-            patches.wrap(torch.nn.utils.clip_grad, name, lambda original, name=name: self._around(original, name))
+            patches.wrap(torch.nn.utils.clip_grad, name, functools.partial(self._around, name=name))
             patches.set(torch.nn.utils, name, getattr(torch.nn.utils.clip_grad, name))
 
     def _around(self, original: Any, name: str) -> Any:

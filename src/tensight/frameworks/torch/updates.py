@@ -51,7 +51,7 @@ class Updates:
     def look_at_start(self, model: Model) -> None:
         """Parameters and buffers as they are before the network is called, those that are new."""
         model.started = True
-        jobs = []
+        jobs: list[tuple[Watched, Job]] = []
         for held in model.parameters:
             tensor = held.ref()
             if tensor is not None and not held.tables:

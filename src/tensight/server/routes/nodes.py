@@ -90,7 +90,7 @@ def details(request: Request) -> Response:
 
 def _tensors(run: Recording, rank: int, infos: list[TensorInfo], step: int) -> list[TensorRow]:
     reader = run.reader(rank)
-    seen: dict[int, tuple[int, Observation]] = {}
+    seen: dict[int, tuple[int, Observation | None]] = {}
     hits: dict[int, tuple[Hit, ...]] = {}
     wanted = frozenset(info.id for info in infos)
     for place in [one for one in reader.steps.numbers if one <= step][: -LOOK_BACK - 1 : -1]:
@@ -104,10 +104,9 @@ def _tensors(run: Recording, rank: int, infos: list[TensorInfo], step: int) -> l
     kept = set(reader.kept.get(step, ()))
     rows = []
     for info in infos:
-        at = seen[info.id][0] if info.id in seen else step
-        one = seen[info.id][1] if info.id in seen else None
+        at, last = seen.get(info.id, (step, None))
         codes = dict.fromkeys(hit.condition for hit in hits.get(at, ()) if hit.tensor == info.id and hit.error is None)
-        rows.append(TensorRow(info, info.name, one, at, tuple(codes), info.id in kept))
+        rows.append(TensorRow(info, info.name, last, at, tuple(codes), info.id in kept))
     return rows
 
 

@@ -176,18 +176,6 @@ class _UpdateRatio(Thresholds):
             return Verdict(error="nan" if now.nan else "inf", note="no element was finite before and after the step")
         return super().judge(now, history, info)
 
-    def gate(self, info: TensorInfo) -> Callable[[Stats], object]:
-        test, epsilon = self.tests[0], self.given["epsilon"]
-        holds, threshold = test.holds, test.threshold
-
-        def outside(stats: Stats) -> object:
-            change = stats.change
-            if change is None or not change.count:
-                return True
-            return holds(change.abs_mean / (change.before_abs_mean + epsilon), threshold)
-
-        return outside
-
 
 _EPSILON = Setting(
     "epsilon", "added to the mean of the weight before, so that a zero weight can be judged", "pos", 1e-9

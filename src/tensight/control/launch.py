@@ -6,17 +6,58 @@ pipe and never stands in a command line. The pipe stays open while the training 
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import secrets
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from tensight.control.address import Address
-from tensight.server.running import address_of, bind
+from tensight.errors import UsageError
+
+FIRST_PORT = 8765
+TRIES = 100
 
 _started: dict[int, subprocess.Popen[bytes]] = {}
+
+
+def bind(host: str, port: int | None) -> socket.socket:
+    """A listening socket on `port`, or on the first free port from 8765."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for candidate in range(FIRST_PORT, FIRST_PORT + TRIES) if port is None else (port,):
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, candidate))
+            listening.listen(128)
+        except OSError as error:
+            listening.close()
+            if port is not None:
+                raise UsageError(f"Port {port} of {host} cannot be had: {error.strerror}; choose another.") from None
+            continue
+        return listening
+    raise UsageError(f"No free port from {FIRST_PORT} to {FIRST_PORT + TRIES - 1} on {host}; choose one by --port.")
+
+
+def address_of(listening: socket.socket, host: str, token: str, *, tls: bool = False) -> Address:
+    shown = "127.0.0.1" if host in ("0.0.0.0", "") else "::1" if host == "::" else host
+    return Address(shown, listening.getsockname()[1], token, tls)
+
+
+def is_loopback(host: str) -> bool:
+    """
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def start(

@@ -1,0 +1,62 @@
+"""Code that reads functions instead of calling them: scripting, symbolic tracing, export, torch.compile."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+
+from tensight.frameworks.patches import Patches
+from tensight.frameworks.torch.watching import Watching
+
+
+class Reading:
+    """Lets such code see torch's own functions.
+
+    Scripting, tracing and export read them while they run: the replacements are lifted meanwhile. torch.compile knows
+    functions by tables that it makes once, at its first use: they are made from torch's own, and our functions are
+    then read like any Python of the user's, which lead to torch's own.
+    """
+
+    def __init__(self, watching: Watching, patches: Patches) -> None:
+        self._patches = patches
+        self._ready = watching.probe("torch.compile", self._make_tables)
+        patches.wrap(torch, "compile", self._around_compile)
+        patches.wrap(torch.jit, "script", self._around)
+        for module, owner, name in (
+            ("torch.fx._symbolic_trace", "Tracer", "trace"),
+            ("torch.export", "", "export"),
+        ):
+            loaded = sys.modules.get(module)
+            if loaded is not None:
+                patches.wrap(getattr(loaded, owner) if owner else loaded, name, self._around)
+
+    def _around(self, original: Any) -> Any:
+        def reading(*args, **kwargs):
+            with self._patches.lifted():
+                return original(*args, **kwargs)
+
+        return reading
+
+    def _around_compile(self, original: Any) -> Any:
+        def compile(*args, **kwargs):
+            self._ready()
+            return original(*args, **kwargs)
+
+        return compile
+
+    def _make_tables(self) -> None:
+        with self._patches.lifted():
+            from torch._dynamo import trace_rules
+            from torch._dynamo.variables import torch as known
+
+            for owner, name in (
+                (trace_rules, "get_torch_obj_rule_map"),
+                (trace_rules, "get_tensor_method"),
+                (known, "get_overridable_functions"),
+                (known.TorchInGraphFunctionVariable, "_get_handlers"),
+            ):
+                make = getattr(owner, name, None)
+                if make is not None:
+                    make()
