@@ -24,6 +24,22 @@ def test_gradients_that_shrink_layer_by_layer_are_named_at_the_first_layer() -> 
     assert finding.where.op == "sigmoid"
 
 
+def test_a_signal_that_dies_out_in_every_layer_is_vanishing_too() -> None:
+    run = _deep(kind="tanh")
+    for layer in run.layers:
+        layer.gradient = 1e-17
+        layer.update = 1e-12
+    assert run.stall(40, loss=1.39).faults() == ["vanishing_gradient"]
+
+
+def test_gradients_that_are_gone_because_the_loss_is_are_fine() -> None:
+    run = _deep(kind="tanh")
+    for layer in run.layers:
+        layer.gradient = 1e-17
+        layer.update = 1e-12
+    assert run.stall(40, loss=1e-6).faults() == []
+
+
 def test_small_first_gradients_are_fine_while_the_loss_falls() -> None:
     run = _deep()
     for at, layer in enumerate(reversed(run.layers)):

@@ -134,7 +134,7 @@ def test_a_page_drives_a_training_from_its_first_step_to_its_end(tmp_path: Path,
 
 
 def test_a_finding_pauses_a_training_that_is_looked_at(tmp_path: Path, watched: Watched) -> None:
-    with training(tmp_path / "lenet-7", "--bad-from", "60", "--pace", "0.05") as running:
+    with training(tmp_path / "lenet-7", "--bad-from", "20", "--wait-for-page") as running:
         page = watched.page()
         page.goto(running.until("url")["url"])
         state(page, "paused")

@@ -1,6 +1,6 @@
 """A training without any framework, under control: what a session does, with made-up numbers.
 
-    python -m tests.page.training FOLDER [--server HOST:PORT] [--bad-from N] [--steps N] [--pace SECONDS] [--on-hit …]
+    python -m tests.page.training FOLDER [--server HOST:PORT] [--bad-from N] [--steps N] [--pace SECONDS] [--on-hit …] [--wait-for-page]
 
 Prints one JSON object with its address, then, when it ends, one with how.
 """
@@ -49,6 +49,7 @@ def main() -> None:
     parser.add_argument("--on-finding")
     parser.add_argument("--grace", type=float, default=30.0)
     parser.add_argument("--no-recommended", action="store_true")
+    parser.add_argument("--wait-for-page", action="store_true")
     asked = parser.parse_args()
 
     info = RunInfo(asked.folder.name, ("train.py",), time.time(), "torch", "2.13.0", pid=os.getpid())
@@ -76,6 +77,8 @@ def main() -> None:
     say(url=address.url, port=address.port, token=address.token, pid=os.getpid())
     known = {one.id: one for one in infos}
     control.started()
+    while asked.wait_for_page and not link.pages:
+        time.sleep(0.01)
     step = -1
     for step in range(asked.steps):
         control.step_began(step)

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
+from tensight.frameworks.torch import activations, backward, calls, losses, networks, statistics, updates, watching
 from tensight.frameworks.torch.adapter import TorchAdapter
 from tensight.records import Depth
 
@@ -192,6 +193,20 @@ def sparse_embedding_by_hand() -> Result:
     return [*result, net.weight.detach().clone()]
 
 
+def unregistered() -> Result:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = [nn.Linear(4, 4)]
+            self.head = nn.Linear(4, 5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(torch.relu(self.blocks[0](x)))
+
+    net = Net()
+    return loop(net, torch.optim.SGD(net.parameters(), lr=0.1), classes(3, (4,)), F.cross_entropy)
+
+
 PROGRAMS = [
     convolutions,
     tied_transformer,
@@ -202,6 +217,7 @@ PROGRAMS = [
     second_order_and_closure,
     shuffled_loader_and_schedule,
     sparse_embedding_by_hand,
+    unregistered,
 ]
 
 
@@ -274,20 +290,60 @@ def test_errors_behind_the_adapter_leave_a_training_the_same(broken: str) -> Non
     assert sink.calls.count("updated SGD") == 4 or broken in ("part", "event", "scalar")
 
 
+PROBES = [
+    (statistics, "one"),
+    (statistics, "many"),
+    (calls, "tensors"),
+    (networks.Networks, "outermost"),
+    (networks.Networks, "unknown"),
+    (updates.Updates, "copy"),
+    (updates.Updates, "look_at_start"),
+    (backward.Backward, "_remember_weights"),
+    (losses, "facts"),
+    (activations.Activations, "_look"),
+    (watching.Watching, "foreign"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name"), PROBES, ids=lambda value: getattr(value, "__name__", value))
+def test_an_error_inside_a_probe_leaves_a_training_the_same_and_is_reported(
+    monkeypatch: pytest.MonkeyPatch, owner, name: str
+) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("broken on purpose")
+
+    plain, _ = run(unregistered)
+    monkeypatch.setattr(owner, name, fail)
+    adapter, sink = TorchAdapter(), RecordingSink()
+    adapter.attach(sink)
+    try:
+        watched, _ = run(unregistered)
+    finally:
+        adapter.detach()
+    assert all(torch.equal(before, after) for before, after in zip(plain, watched))
+    assert {str(error) for _, error in sink.failures} == {"broken on purpose"}
+    assert sink.calls.count("updated SGD") == 3
+
+
 def test_compiled_code_is_the_same_and_its_result_gradients_and_weights_are_watched() -> None:
+    class Net(nn.Sequential):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return F.gelu(super().forward(x)) - F.relu(x.mean())
+
     def program() -> Result:
         torch._dynamo.reset()
-        net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 5))
+        net = Net(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 5))
         compiled = torch.compile(net, backend="eager", fullgraph=True)
         return loop(compiled, torch.optim.Adam(compiled.parameters()), classes(2, (4,)), F.cross_entropy)
 
-    plain, _ = run(program)
+    torch._dynamo.trace_rules.clear_lru_cache()  # as in a process that compiles for the first time
     adapter, sink = TorchAdapter(), RecordingSink()
     adapter.attach(sink)
     try:
         watched, _ = run(program)
     finally:
         adapter.detach()
+    plain, _ = run(program)
     assert sink.failures == []
     assert all(torch.equal(before, after) for before, after in zip(plain, watched))
     (network,) = sink.networks.values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
@@ -102,6 +103,7 @@ class Recorder:
         self._now = clock
         self._next_id = 0
         self._seen: set[int] = set()
+        self._gradients: set[int] = set()  # tensors that are gradients of parameters
         self._watching = False  # companions that want each node
         self._ended = False
         self._told_version = -1
@@ -135,6 +137,8 @@ class Recorder:
 
     def tensor(self, info: TensorInfo) -> None:
         self.tensors[info.id] = info
+        if info.kind == "gradient":
+            self._gradients.add(info.id)
         self.writer.tensor(info)
         self.engine.tensor(info)
 
@@ -298,9 +302,13 @@ class Recorder:
         happened, self._events = self._events[:events], self._events[events:]
         values, self._losses = self._losses[:losses], self._losses[losses:]
         self._marks = [(o - observations, e - events, n - losses) for o, e, n in self._marks]
-        hits = self._guard("watchpoints", lambda: self._check(seen)) or []
+        skipped = any(event.values.get("skipped") or event.values.get("overflow") for event in happened)
+        hits = self._guard("watchpoints", lambda: self._check(seen, skipped)) or []
         if any(o.stats.bad for o in seen if self._is_new_trouble(o)) or any(v - v != 0 for v in values):
             self._trouble()
+        norm = self._gradient_norm(seen)
+        if norm is not None:
+            self._scalars.setdefault("gradient_norm", norm)
         record = StepRecord(
             step=self.step,
             time=time.time(),
@@ -374,12 +382,18 @@ class Recorder:
             for adapter in self.adapters:
                 self._guard(f"adapter {adapter.name}", adapter.depth_changed)
 
-    def _check(self, seen: Sequence[Observation]) -> list[Hit]:
-        for one in seen:
-            self._seen.add(one.tensor)
+    def _check(self, seen: Sequence[Observation], skipped: bool) -> list[Hit]:
+        self._seen.update(one.tensor for one in seen)
         before = self.updates
         self.updates += 1
-        return self.checker.check(self.step, seen, self.tensors, rank=self.rank, updates=before)
+        return self.checker.check(
+            self.step, seen, self.tensors, rank=self.rank, updates=before, scaler_skipped=skipped
+        )
+
+    def _gradient_norm(self, seen: Sequence[Observation]) -> float | None:
+        """Of all gradients as the optimizer sees them; None when they were not looked at."""
+        norms = {one.tensor: one.stats.l2 for one in seen if one.tensor in self._gradients and one.stats.l2 is not None}
+        return math.hypot(*norms.values()) if norms else None
 
     def _is_new_trouble(self, one: Observation) -> bool:
         if one.stats.bad and one.tensor not in self._bad:

@@ -8,7 +8,7 @@ import os
 import site
 import sys
 import sysconfig
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from tensight.records import Source
@@ -23,6 +23,7 @@ _STANDARD = tuple(
 _START = os.getcwd()
 _is_user: dict[str, bool] = {}
 _sources: dict[tuple[str, int], Source] = {}
+_by_instruction: dict[tuple[int, int], tuple[CodeType, Source]] = {}  # which keeps the code, so that its id is its own
 _MOST_FRAMES = 200
 
 
@@ -76,8 +77,12 @@ def user_source(skip: int = 1) -> Source | None:
         filename = code.co_filename
         known = users.get(filename)
         if known or (known is None and is_user_file(filename)):
-            line = frame.f_lineno
-            return _sources.get((filename, line)) or source_of(filename, line, code.co_name)
+            # by instruction: finding the line of one takes a walk through the whole code's table
+            place = (id(code), frame.f_lasti)
+            seen = _by_instruction.get(place)
+            if seen is None or seen[0] is not code:
+                seen = _by_instruction[place] = (code, source_of(filename, frame.f_lineno, code.co_name))
+            return seen[1]
         frame = frame.f_back
     return None
 

@@ -9,12 +9,15 @@ from tensight.session.guard import Guarding
 from tensight.session.reacting import Notifying, Reacting
 from tensight.session.rewind import Rewind
 from tensight.session.session import Session
+from tensight.session.terminal import Terminal
 
 
 def companions(session: Session) -> list[Companion]:
     settings = session.settings
     found: list[Companion] = []
     if settings.rewind:
+        if isinstance(session.voice, Terminal):
+            session.voice.rewinds = True
         found.append(Rewind(session.recorder, session.folder, budget=settings.budget, say=_say(session)))
     if settings.on_finding == "stop" or settings.on_hit == "stop":
         found.append(Reacting(session.recorder, settings))

@@ -199,7 +199,7 @@ class Controlling(Companion):
     def _hold(self) -> None:
         """Sleep while paused, following what is commanded."""
         self.wants_nodes = self.machine.wants_nodes
-        if not self._paused:
+        if not self._is_paused():
             return
         began = time.monotonic()
         self._say(f"paused after step {self.machine.step}: {self.machine.reason}")
@@ -207,7 +207,7 @@ class Controlling(Companion):
         terminal = self._terminal
         if terminal is not None:
             terminal.ask()
-        while self._paused:
+        while self._is_paused():
             if terminal is None:
                 self._link.wait(self._patience())
             else:
@@ -224,14 +224,13 @@ class Controlling(Companion):
         self.paused_seconds += time.monotonic() - began
         self._tell()
 
-    @property
-    def _paused(self) -> bool:
+    def _is_paused(self) -> bool:
         return self.machine.state == "paused"
 
     def _patience(self) -> float:
         """How long to sleep: for ever while the server is there, otherwise until the grace time is over."""
         lost = self._link.lost_since
-        return 60.0 if lost is None else max(0.05, self._grace - (time.monotonic() - lost))
+        return 60.0 if lost is None or self._terminal is not None else max(0.05, self._grace - (time.monotonic() - lost))
 
     def _follow(self) -> None:
         """Follow every command that has come."""

@@ -32,7 +32,7 @@ class Terminal:
         self._speed = 0.0
         self._said: set[str] = set()
         self.memory = 0  # bytes held for rewind, shown in the status line
-        self.waiting = False  # a bad step is being looked at again: its finding is said when that has ended
+        self.rewinds = False  # bad steps are looked at again: their findings are said when that has ended
 
     def line(self, text: str) -> None:
         """A line of its own."""
@@ -81,8 +81,9 @@ class Terminal:
 
     def finding(self, finding: Finding) -> None:
         """Said at once, or when the second look at its step has ended."""
-        if self.waiting and not finding.replay and self._findings:
-            self.line(f"step {finding.since_step}: {plain(finding.title)}; looking again")
+        if self.rewinds and not finding.replay and finding.category == "numeric-nonfinite":
+            if self._findings:
+                self.line(f"step {finding.since_step}: {plain(finding.title)}; looking again")
             return
         self.say(finding)
 

@@ -15,7 +15,7 @@ from tensight.diagnosis.rules.data import (
     SortedByClass,
 )
 from tensight.diagnosis.rules.distributed import DdpWrapperBypassed
-from tensight.diagnosis.rules.gradient_flow import DeadRelu, ExplodingSignal, VanishingGradient
+from tensight.diagnosis.rules.gradient_flow import DeadRelu, ExplodingSignal
 from tensight.diagnosis.rules.initialisation import ConstantInit, HugeInit, ZeroInit
 from tensight.diagnosis.rules.learning_rate import LrDecaysTooFast, LrIsZero, LrTooHigh, LrTooLow
 from tensight.diagnosis.rules.loss_definition import (
@@ -35,6 +35,7 @@ from tensight.diagnosis.rules.precision import (
     ScaleKeepsFalling,
 )
 from tensight.diagnosis.rules.resource import GraphRetained
+from tensight.diagnosis.rules.vanishing import VanishingGradient
 from tensight.diagnosis.rules.weight_decay import WeightDecayTooLarge
 from tensight.diagnosis.rules.wiring import (
     DetachBreaksGraph,

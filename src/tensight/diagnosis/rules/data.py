@@ -71,14 +71,17 @@ class NanInInput(Rule):
             facts += [
                 (key, value) for key, value in batch.nan_values.items() if key.startswith(("nan.", "index", "shape."))
             ]
-        target = info is not None and info.kind == "target"
+        seen_forward = bool(bad.kept.forward())
+        # Bad values that no module has passed on came in beside the network, into the loss.
+        beside = fed == [] and batch is None and seen_forward and not bad.of_kind("output", "activation")
+        target = beside or (info is not None and info.kind == "target")
         where_row = ""
         if replay is not None and given:
             facts += [(f"replay: {key}", value) for key, value in replay.facts.items() if key in ("first_bad", "bad")]
             if replay.facts.get("first_bad") is not None:
                 where_row = f", first at position [{replay.facts['first_bad']}] of the batch"
         network = _network(case, info)
-        source = _loader_source(case)
+        source = _loader_source(case) or (replay.source if replay is not None and beside else None)
         index = batch.nan_values.get("index") if batch is not None else None
         said = f" (batch {index} of the loader)" if index is not None else ""
         what = "target" if target else "input"

@@ -1,21 +1,18 @@
-"""Gradients and activations that vanish, explode or die on their way."""
+"""Gradients and activations that explode or die on their way."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import pairwise
 
 from tensight.diagnosis.case import Case
-from tensight.diagnosis.kept import Kept, abs_max, rms
+from tensight.diagnosis.kept import Kept, abs_max
 from tensight.diagnosis.ledger import Entry
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE
 from tensight.diagnosis.words import called, number, where
 from tensight.records import Finding, Observation, TensorInfo
 
-VANISHED = 1e-5  # gradient of the first layer over that of the last
-LAYERS = 4  # fewer are not called deep
 DEAD_STEPS = 3  # observed steps in a row without one active unit
 EXPLODED = 1e4  # gradient norm over weight norm before training has moved anything
 AMPLIFIED = 1e3  # how much larger a module's output is than what came before it
@@ -154,105 +151,6 @@ class DeadRelu(Rule):
             said,
             wild[0][0] if wild else None,
             (*fix, "use LeakyReLU or GELU, or a normalisation layer before the ReLU"),
-        )
-
-
-class VanishingGradient(Rule):
-    """Gradients that shrink layer by layer until the first layers get none."""
-
-    fault = "vanishing_gradient"
-    category = "gradient-flow"
-    finds = "Gradients that shrink from layer to layer, so the first layers of a deep network get practically none."
-    evidence = ("gradient of each layer's weight, over depth", "kind of the activations", "course of the loss")
-    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs"})
-    symptom = True
-    every = 10
-
-    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
-        if case.steps < 20 and not final:
-            return []
-        trend = case.loss.trend()
-        if trend is None or trend.fall > 0.1:
-            return []  # it learns
-        findings = []
-        for network in case.trained():
-            found = self._profile(case, network)
-            if found is not None:
-                findings.append(found)
-        return findings
-
-    def _profile(self, case: Case, network: str) -> Finding | None:
-        layers = [entry for entry in case.layers(network) if entry.held and entry.parameter.trainable]
-        if len(layers) < LAYERS:
-            return None
-        since = -1
-        shown: list[float] = []
-        seen = vanished = 0
-        for kept in case.deep():
-            sizes = [rms(stats) for entry in layers if (stats := kept.gradient(entry)) is not None]
-            if len(sizes) < len(layers) or not max(sizes):
-                continue
-            seen += 1
-            if self._falls(sizes):
-                vanished += 1
-                if since < 0:
-                    since, shown = kept.step, sizes
-        if seen < 3 or vanished < 0.7 * seen:
-            return None
-        return self._say(case, network, layers, shown, since, vanished)
-
-    @staticmethod
-    def _falls(sizes: list[float]) -> bool:
-        """Small at the front, and smaller the nearer to it: not one odd layer."""
-        last = max(sizes[-2:])
-        if not 0 < sizes[0] < VANISHED * last:
-            return False
-        falling = sum(a < b for a, b in pairwise(sizes))
-        return falling >= 0.7 * (len(sizes) - 1)
-
-    def _say(
-        self, case: Case, network: str, layers: list[Entry], sizes: list[float], since: int, steps: int
-    ) -> Finding:
-        first, last = layers[0], layers[-1]
-        kinds = {
-            info.type.lower() for kept in case.beginning[:1] for _, info in kept.forward() if info.network == network
-        }
-        squashing = [name for name in ("sigmoid", "tanh", "softsign", "hardtanh") if name in kinds]
-        step = (sizes[0] / max(sizes[-1], 1e-300)) ** (1 / (len(sizes) - 1))
-        because = (
-            f" {squashing[0]} passes on at most {'1/4' if squashing[0] == 'sigmoid' else 'all'} of a gradient"
-            f" and far less"
-            " when saturated."
-            if squashing
-            else ""
-        )
-        return self.finding(
-            f"gradients vanish before they reach {first.name}",
-            confidence=0.9,
-            since_step=since,
-            where=where(
-                case.source_of(network, first.parameter.module),
-                module=first.parameter.module,
-                parameter=first.name,
-                op=squashing[0] if squashing else None,
-                network=network,
-            ),
-            why=f"the gradient shrinks about {number(1 / step)} times per layer in this deep network of"
-            f" {len(layers)} layers:"
-            f" {number(sizes[-1])} at {last.name}, {number(sizes[0])} at the first layer {first.name}, which"
-            f" cannot learn"
-            f" (vanishing gradient).{because} The loss has not fallen",
-            facts=[
-                (f"gradient (rms) of {last.name}", sizes[-1]),
-                (f"gradient (rms) of {first.name}", sizes[0]),
-                ("first over last", sizes[0] / max(sizes[-1], 1e-300)),
-                ("observed steps like this", steps),
-            ],
-            fix=(
-                "use ReLU or GELU instead of sigmoid or tanh between layers, with a normalisation layer after each",
-                "add residual connections, or use fewer layers",
-            ),
-            confirm=("print the gradient norm of each layer: it falls like a staircase towards the input",),
         )
 
 

@@ -223,8 +223,10 @@ class DetachBreaksGraph(Rule):
         source, op = self._event(case)
         names = some([entry.name for entry in cut])
         module = place or cut[0].parameter.module
+        whole = after in case.networks and after != network
+        front = network if whole else called(module)
         return self.finding(
-            f"no gradient reaches {called(module)}",
+            f"no gradient reaches {front}",
             confidence=0.92,
             since_step=case.beginning[0].step if case.beginning else 0,
             where=where(
@@ -234,8 +236,8 @@ class DetachBreaksGraph(Rule):
                 op=op,
                 network=network,
             ),
-            why=f"{plural(len(cut), 'trainable parameter')} of {called(module)} ({names}) never receive a gradient in"
-            f" {plural(case.deep_steps, 'observed step')}, although {called(module)} runs in forward and"
+            why=f"{plural(len(cut), 'trainable parameter')} of {front} ({names}) never receive a gradient in"
+            f" {plural(case.deep_steps, 'observed step')}, although {front} runs in forward and"
             f" {called(after)} behind it"
             " is trained: the graph is cut between them, as detach(), .data, torch.no_grad() or a conversion to"
             " numpy does",
@@ -245,7 +247,7 @@ class DetachBreaksGraph(Rule):
                 ("observed steps", case.deep_steps),
             ],
             fix=(
-                f"remove the detach() (or .data, no_grad) between {called(module)} and {called(after)}",
+                f"remove the detach() (or .data, no_grad) between {front} and {called(after)}",
                 f"or, if it is meant, freeze it: {module or 'model'}.requires_grad_(False), and leave it out of"
                 f" the optimizer",
             ),

@@ -17,6 +17,26 @@ from tensight.records.event import Value
 
 _graph_task = torch._C._current_graph_task_id
 _is_compiling = torch.compiler.is_compiling
+_MOST_MARKS = 4
+
+
+class Resting:
+    """The weights of a network after a backward pass, to notice when they change; nothing of them is kept alive."""
+
+    def __init__(self, found: list[tuple[Held, torch.Tensor]]) -> None:
+        self._held = [held for held, _ in found]
+        # an update moves them all: a few are enough to see it
+        self._marks = [(held, tensor._version, _sample(tensor)) for held, tensor in found[:_MOST_MARKS]]
+
+    def moved(self) -> bool:
+        for held, version, sample in self._marks:
+            tensor = held.ref()
+            if tensor is not None and (tensor._version != version or _sample(tensor) != sample):
+                return True
+        return False
+
+    def found(self) -> list[tuple[Held, torch.Tensor]]:
+        return [(held, tensor) for held in self._held if (tensor := held.ref()) is not None]
 
 
 class Backward:
@@ -31,7 +51,7 @@ class Backward:
         self.holds_parameters: Any = lambda model: False  # whether an optimizer holds parameters of a model
         self._table: dict[object, Watched] = {}
         self._walked: set[str] = set()
-        self._versions: dict[str, list[tuple[Held, int, tuple]]] = {}
+        self._resting: dict[str, Resting] = {}  # by network, those without an optimizer
         patches.wrap(torch.autograd, "backward", self._around_backward)
         patches.wrap(torch.autograd, "grad", self._around_grad)
 
@@ -168,28 +188,15 @@ class Backward:
 
     def weights_may_have_changed(self, *_: object) -> None:
         """Called where a new round begins: weights that moved since the last backward pass end a step."""
-        if not self._versions:
+        if not self._resting:
             return
-        remembered, self._versions = self._versions, {}
-        moved = False
-        for held_now in remembered.values():
-            for held, version, sample in held_now:
-                tensor = held.ref()
-                if tensor is not None and (tensor._version != version or _sample(tensor) != sample):
-                    moved = True
-                    break
-        if not moved:
-            self._versions = remembered
+        remembered = list(self._resting.values())
+        if not any(one.moved() for one in remembered):
             return
+        self._resting = {}
         watching = self.watching
         if watching.gradients:
-            found = [
-                (held, tensor)
-                for held_now in remembered.values()
-                for held, _, _ in held_now
-                if (tensor := held.ref()) is not None
-            ]
-            self.updates.look_at_weights(found)
+            self.updates.look_at_weights([pair for one in remembered for pair in one.found()])
         watching.stamp += 1
         watching.sink.weights_changed()
 
@@ -197,7 +204,7 @@ class Backward:
         """Of models that no optimizer trains: gradients now, and what is needed to see later that weights changed."""
         for model in self.networks.models.values():
             if self.holds_parameters(model):
-                self._versions.pop(model.name, None)
+                self._resting.pop(model.name, None)
                 continue
             found = [
                 (held, tensor)
@@ -213,9 +220,10 @@ class Backward:
                     norm = self.updates.look_at_gradients(found, scale)
                     if norm is not None:
                         self.watching.sink.scalar("gradient_norm", norm)
-                if model.name not in self._versions:
+                if model.name not in self._resting:
                     self.updates.copy(found)
-            self._versions.setdefault(model.name, [(held, tensor._version, _sample(tensor)) for held, tensor in found])
+            if model.name not in self._resting:
+                self._resting[model.name] = Resting(found)
 
     def _find_loose(self, root: torch.Tensor) -> None:
         """Once per network: trained tensors that the graph reaches and no module has registered."""
