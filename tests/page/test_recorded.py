@@ -30,7 +30,7 @@ def test_the_list_leads_to_a_run_whose_finding_comes_first(open_page: Open) -> N
         "dist = torch.sqrt(d2.sum(1))",
         "step 153, backward pass",
         "infinite slope at 0",
-        "rows of its input that are exactly 0 3",
+        "rows of its input that are exactly 0: 3",
         "every weight at step 154",
         "torch.sqrt(d2.sum(1) + 1e-12)",
         "the gradient is finite",

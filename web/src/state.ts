@@ -18,7 +18,7 @@ export const connectedRuns = signal<readonly string[]>([]);
 export const sequence = signal(0); // grows with everything new
 export const dialog = signal<"help" | "watchpoint" | "terminate" | null>(null);
 
-let known = { about: -1, structure: -1, steps: 0 };
+let known = { about: -1, structure: -1, steps: 0, hits: 0, counted: 0 };
 let loading = false;
 let again: LiveNews | null = null;
 
@@ -108,13 +108,23 @@ async function load(run: string, news: LiveNews): Promise<void> {
     if (got.ranks.length > 0) columns.value = joined(columns.peek(), got);
     known.steps = got.sequence;
   }
-  if (news.structure > known.structure || nodes.peek() === null) {
+  const total = hitCount();
+  const stale = total !== known.hits && Date.now() - known.counted > 1500; // counts in the tree may lag a little
+  if (news.structure > known.structure || nodes.peek() === null || stale) {
     const got = await get<NodeRow[]>(at(run, "nodes"));
     if (!fresh()) return;
     nodes.value = got;
     known.structure = news.structure;
+    known.hits = total;
+    known.counted = Date.now();
   }
   sequence.value = news.sequence;
+}
+
+function hitCount(): number {
+  let total = 0;
+  for (const rank of columns.peek().values()) for (const hits of rank.hits) total += hits;
+  return total;
 }
 
 /** Fetches the summary again, after something was changed from here. */
@@ -152,7 +162,7 @@ function joined(before: ReadonlyMap<number, StepColumns>, news: StepNews): Reado
 }
 
 export function forget(): void {
-  known = { about: -1, structure: -1, steps: 0 };
+  known = { about: -1, structure: -1, steps: 0, hits: 0, counted: 0 };
   summary.value = null;
   control.value = null;
   columns.value = new Map();

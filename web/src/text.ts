@@ -24,7 +24,7 @@ export function num(x: Num | Int | null | undefined): number | null {
 }
 
 /** Six significant digits, or all of an integer; NaN, Inf and -0 are said. */
-export function value(x: Num | Int | string | boolean | null | undefined): string {
+export function value(x: Num | Int | string | boolean | null | undefined, digits = 6): string {
   if (x === null || x === undefined) return "–";
   if (typeof x === "boolean") return x ? "yes" : "no";
   if (typeof x === "string") {
@@ -40,8 +40,8 @@ export function value(x: Num | Int | string | boolean | null | undefined): strin
   const size = Math.abs(x);
   let text: string;
   if (Number.isInteger(x) && size < 1e15) text = size < 1e6 ? String(x) : x.toLocaleString("en-US").replaceAll(",", "\u202f");
-  else if (size >= 1e-4 && size < 1e6) text = String(Number(x.toPrecision(6)));
-  else text = Number(x.toPrecision(6)).toExponential().replace("e+", "e");
+  else if (size >= 1e-3 && size < 1e6) text = String(Number(x.toPrecision(digits)));
+  else text = Number(x.toPrecision(digits)).toExponential().replace("e+", "e");
   return text.replaceAll("-", "−");
 }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensight.capture.companion import Companion
+from tensight.control.address import from_environment
+from tensight.session.controlling import controlling
 from tensight.session.guard import Guarding
 from tensight.session.reacting import Notifying, Reacting
 from tensight.session.rewind import Rewind
@@ -23,6 +25,8 @@ def companions(session: Session) -> list[Companion]:
         found.append(Reacting(session.recorder, settings))
     if settings.guard:
         found.append(Guarding(session.recorder))
+    if settings.page or settings.server or from_environment():
+        found.append(controlling(session, _say(session)))
     if settings.notify:
         found.append(Notifying(settings.notify, str(session.folder)))
     return found

@@ -16,11 +16,11 @@ export function Empty({ title, children }: { title: string; children?: Component
 }
 
 /** A number that is red when it is not finite, with every digit in its tooltip. */
-export function Value({ of }: { of: Num | Int | null | undefined }): JSX.Element {
+export function Value({ of, digits }: { of: Num | Int | null | undefined; digits?: number }): JSX.Element {
   const bad = of === "nan" || of === "inf" || of === "-inf";
   return (
     <span class={bad ? "number bad" : "number"} title={exact(of)}>
-      {value(of)}
+      {value(of, digits)}
     </span>
   );
 }

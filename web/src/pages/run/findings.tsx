@@ -98,8 +98,7 @@ function Card({ of }: { of: ShownFinding }): JSX.Element {
                     {shown(one.what, 600)}
                     {one.value !== null && (
                       <>
-                        {" "}
-                        <b class="number">{value(one.value)}</b>
+                        : <b class="number">{value(one.value)}</b>
                       </>
                     )}
                     {one.step !== null && (

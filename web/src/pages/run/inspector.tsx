@@ -168,12 +168,12 @@ function Tensor({ row, step: at }: { row: TensorRow; step: number }): JSX.Elemen
           <div class="stats">
             {SHOWN.map(([name, field]) => (
               <span key={name}>
-                <i>{name}</i> <Value of={stats[field] as number | null | undefined} />
+                <i>{name}</i> <Value of={stats[field] as number | null | undefined} digits={5} />
               </span>
             ))}
             {stats.change && (
               <span title="Mean size of the change against the step before, over the mean size before">
-                <i>change</i> <Value of={Number(stats.change.before_abs_mean) > 0 ? Number(stats.change.abs_mean) / Number(stats.change.before_abs_mean) : null} />
+                <i>change</i> <Value of={Number(stats.change.before_abs_mean) > 0 ? Number(stats.change.abs_mean) / Number(stats.change.before_abs_mean) : null} digits={5} />
               </span>
             )}
           </div>
