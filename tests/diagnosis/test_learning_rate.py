@@ -25,6 +25,22 @@ def test_updates_as_large_as_the_weights_and_a_loss_that_runs_away_mean_a_high_r
     assert finding.then
 
 
+def test_a_bounded_loss_under_wild_updates_means_a_high_rate_too() -> None:
+    run = Run(lr=1.0, optimizer="Adam")
+    for layer in run.layers:
+        layer.update = 0.6
+    run.train(1.4)
+    (finding,) = run.stall(50, loss=4.0).end()
+    assert (finding.fault, finding.since_step) == ("lr_too_high", 0)
+
+
+def test_large_updates_under_a_falling_loss_are_fine() -> None:
+    run = Run(lr=1.0, optimizer="Adam")
+    for layer in run.layers:
+        layer.update = 0.6
+    assert run.learn(50).faults() == []
+
+
 def test_updates_too_small_to_matter_mean_a_low_rate() -> None:
     run = Run(lr=1e-7)
     for layer in run.layers:

@@ -386,9 +386,7 @@ class Recorder:
         self._seen.update(one.tensor for one in seen)
         before = self.updates
         self.updates += 1
-        return self.checker.check(
-            self.step, seen, self.tensors, rank=self.rank, updates=before, scaler_skipped=skipped
-        )
+        return self.checker.check(self.step, seen, self.tensors, rank=self.rank, updates=before, scaler_skipped=skipped)
 
     def _gradient_norm(self, seen: Sequence[Observation]) -> float | None:
         """Of all gradients as the optimizer sees them; None when they were not looked at."""

@@ -43,14 +43,14 @@ def disagreement(readers: Mapping[int, Reader]) -> list[Finding]:
                 code=wrapper.source.code if wrapper.source else None,
             ),
             why=(
-                f"after step {step} the mean absolute value of {name} is {ranks}: {wrapper.type} keeps replicas in sync by"
-                " averaging (all-reducing) gradients, so every process should hold the same weights. They diverge when a"
-                " rank changes weights by itself, or when its updates do not follow from the averaged gradients"
+                f"after step {step} the mean absolute value of {name} is {ranks}: {wrapper.type} keeps replicas in sync"
+                " by averaging (all-reducing) gradients, so every process should hold the same weights. They diverge"
+                " when a rank changes weights by itself, or when its updates do not follow from the averaged gradients"
             ),
             evidence=tuple(Evidence(f"mean absolute value of {name} on rank {r}", v, step) for r, v in values.items()),
             fix=(
                 "change weights on every rank alike, and only after the wrapper was made",
-                "give every rank the same optimizer, learning rate and clipping; seed what is random in an update alike",
+                "give every rank the same optimizer, learning rate and clipping",
             ),
             confirm=("broadcast one weight from rank 0 after a step and compare it with the own one",),
         )

@@ -12,8 +12,8 @@ from tensight.runs import report
 from tensight.runs.findings import Findings, merge
 from tensight.runs.hits import Hits
 from tensight.runs.muting import mute, muted_beside
-from tensight.runs.ranks import disagreement
 from tensight.runs.query import Nodes
+from tensight.runs.ranks import disagreement
 from tensight.runs.recheck import recheck, watchpoints_of
 from tensight.runs.tensor import RunTensor, find
 from tensight.runs.words import paragraph, table

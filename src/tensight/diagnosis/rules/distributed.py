@@ -12,6 +12,8 @@ NEEDED = 2  # steps in a row; one alone may be a warm-up
 
 
 class DdpWrapperBypassed(Rule):
+    """A wrapped model that is called past its wrapper, so gradients are never averaged."""
+
     fault = "ddp_wrapper_bypassed"
     category = "distributed"
     finds = "The wrapped module is called instead of DistributedDataParallel, so that gradients are never averaged."

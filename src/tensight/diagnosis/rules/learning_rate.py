@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.kept import rms
+from tensight.diagnosis.ledger import Entry
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE
 from tensight.diagnosis.series import Series
@@ -14,6 +15,7 @@ from tensight.diagnosis.words import at, median, number, plural, where
 from tensight.records import Finding, Part, Source
 
 WILD = 0.5  # an update of half the weight's own size
+UNSETTLED = 0.2  # the same, in half of all steps
 LOST = 1e-5  # updates that never exceeded this share of the weight
 FEW = 30  # updates before one may say that nothing moves
 
@@ -48,56 +50,77 @@ class LrTooHigh(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         begin = case.loss.first
-        part, source, kind = _optimizer(case)
-        lr = case.lr(part.name if part is not None else None)
+        part = case.main_optimizer()
         if not math.isfinite(begin) or case.steps < 2 or (part is not None and case.order.updates < 2):
             return []
         floor = max(abs(begin), case.chance_loss() or 0.0, 1e-3)
-        if case.loss.most <= 10 * floor and math.isfinite(case.loss.last):
-            return []
+        if case.loss.most > 10 * floor or not math.isfinite(case.loss.last):
+            found = self._ran_away(case, begin, floor)
+        else:
+            found = self._never_settles(case, begin)
+        return [found] if found is not None else []
+
+    def _ran_away(self, case: Case, begin: float, floor: float) -> Finding | None:
         ran_away = next(
             ((step, value) for step, value in case.loss.points if not math.isfinite(value) or value > 10 * floor), None
         )
         if ran_away is None:
-            return []
+            return None
         wild = [
             (kept.step, entry, ratio)
             for kept, entry, ratio in case.updates_seen()
             if ratio > WILD and kept.step <= ran_away[0]
         ]
         if not wild or max(ratio for _, _, ratio in wild) < 1 or not self._stays_bad(case, begin):
-            return []
+            return None
         if not math.isfinite(ran_away[1]) and max(step for step, _, _ in wild) < ran_away[0] - 3:
-            return []  # it broke without having grown, long after the large updates: something else made the NaN
+            return None  # it broke without having grown, long after the large updates: something else made the NaN
+        return self._say(case, wild, ran_away, 0.9, "training diverges")
+
+    def _never_settles(self, case: Case, begin: float) -> Finding | None:
+        """A bounded loss cannot run away: updates stay as large as the weights, and the loss no lower than before."""
+        trend = case.loss.trend()
+        if trend is None or case.steps < FEW or trend.end < max(begin, 0.9 * trend.begin):
+            return None
+        largest: dict[int, tuple[int, Entry, float]] = {}
+        for kept, entry, ratio in case.updates_seen():
+            if kept.step not in largest or ratio > largest[kept.step][2]:
+                largest[kept.step] = (kept.step, entry, ratio)
+        if len(largest) < 10 or median([ratio for _, _, ratio in largest.values()]) < UNSETTLED:
+            return None
+        return self._say(case, list(largest.values()), (case.last_step, trend.end), 0.82, "training never settles")
+
+    def _say(
+        self, case: Case, wild: list[tuple[int, Entry, float]], after: tuple[int, float], confidence: float, what: str
+    ) -> Finding:
+        part, source, kind = _optimizer(case)
+        lr = case.lr(part.name if part is not None else None)
+        begin = case.loss.first
         step, entry, ratio = wild[0]
         largest = max(wild, key=lambda one: one[2])
         rate = lr.first if lr is not None else part.settings.get("lr") if part is not None else None
         value = float(rate) if isinstance(rate, (int, float)) else None
         named = f"the learning rate {number(value)}" if value is not None else "the learning rate"
-        return [
-            self.finding(
-                f"{named} is too high: training diverges",
-                confidence=0.9 if largest[2] > 1 else 0.8,
-                since_step=step,
-                where=where(source, op=f"{kind}.step", network=entry.network),
-                why=f"the update of step {step} changed {entry.name} by {number(ratio)} times its own size (1e-3"
-                f" is usual; largest"
-                f" {number(largest[2])} at {largest[1].name}), and the loss went from {number(begin)} to"
-                f" {number(ran_away[1])} in step {ran_away[0]}: {named} is too high and training"
-                " diverges",
-                facts=[
-                    ("learning rate", value),
-                    (f"update over weight of {entry.name} in step {step}", ratio),
-                    ("first loss", begin),
-                    (f"loss in step {ran_away[0]}", ran_away[1]),
-                ],
-                fix=(
-                    f"lower the learning rate 10 to 100 times{at(source)}: {kind}(…, lr={number((value or 0.1) / 30)})",
-                    "or warm it up over the first steps, and clip gradients",
-                ),
-                confirm=("run 20 steps with a tenth of the learning rate: the loss falls instead",),
-            )
-        ]
+        return self.finding(
+            f"{named} is too high: {what}",
+            confidence=confidence,
+            since_step=step,
+            where=where(source, op=f"{kind}.step", network=entry.network),
+            why=f"the update of step {step} changed {entry.name} by {number(ratio)} times its own size (1e-3 is usual;"
+            f" largest {number(largest[2])} at {largest[1].name}), and the loss went from {number(begin)} to"
+            f" {number(after[1])} in step {after[0]}: {named} is too high and {what}",
+            facts=[
+                ("learning rate", value),
+                (f"update over weight of {entry.name} in step {step}", ratio),
+                ("first loss", begin),
+                (f"loss in step {after[0]}", after[1]),
+            ],
+            fix=(
+                f"lower the learning rate 10 to 100 times{at(source)}: {kind}(…, lr={number((value or 0.1) / 30)})",
+                "or warm it up over the first steps, and clip gradients",
+            ),
+            confirm=("run 20 steps with a tenth of the learning rate: the loss falls instead",),
+        )
 
     @staticmethod
     def _stays_bad(case: Case, begin: float) -> bool:

@@ -165,8 +165,7 @@ export function WatchpointForm(): JSX.Element {
                 <option value="">as the run was told (pause while a page looks on)</option>
                 <option value="pause">pause</option>
                 <option value="log">only list it</option>
-                <option value="dump">keep the tensors of the step</option>
-                <option value="pdb">break into pdb</option>
+                {(given.action === "dump" || given.action === "pdb") && <option value={given.action}>{given.action}</option>}
               </select>
             </label>
             <label class="field">
