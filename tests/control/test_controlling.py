@@ -6,10 +6,12 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tensight.capture.companion import Companion
 from tensight.control import (
     AddWatchpoint,
     ChangeWatchpoint,
@@ -21,11 +23,15 @@ from tensight.control import (
     RemoveWatchpoint,
     Step,
     Terminate,
+    launch,
 )
+from tensight.control.address import find_beside
+from tensight.control.launch import bind
 from tensight.control.messages import Answer, Request, Status
 from tensight.errors import NameNotFound
 from tensight.records import Finding, Hit, RunEnd, StepRecord, Watchpoint, Where
-from tensight.session.controlling import Controlling
+from tensight.session.controlling import Controlling, controlling
+from tensight.session.settings import Settings
 
 
 class FakeLink:
@@ -282,3 +288,31 @@ def test_a_refused_token_is_said_once() -> None:
     bench.step(0)
     bench.step(1)
     assert [line for line in bench.said if "refused" in line] == [bench.said[0]]
+
+
+def test_a_page_that_cannot_be_started_is_said_and_the_training_goes_on(tmp_path: Any) -> None:
+    with bind("127.0.0.1", None) as taken:
+        port = taken.getsockname()[1]
+        settings = Settings(host="127.0.0.1", port=port, page=True)
+        session = SimpleNamespace(settings=settings, folder=tmp_path, pid=os.getpid(), recorder=None)
+        said: list[str] = []
+        companion = controlling(cast("Any", session), said.append)
+    assert type(companion) is Companion
+    assert str(port) in said[0]
+    assert "recorded all the same" in said[0]
+
+
+def test_a_session_with_a_page_leaves_its_address_for_the_other_ranks_and_tidies_up(tmp_path: Any) -> None:
+    recorder = SimpleNamespace(checker=SimpleNamespace(watchpoints=()), stop=lambda reason: None)
+    session = SimpleNamespace(settings=Settings(page=True), folder=tmp_path, pid=os.getpid(), recorder=recorder)
+    said: list[str] = []
+    companion = controlling(cast("Any", session), said.append)
+    address = find_beside(tmp_path)
+    assert address is not None
+    try:
+        assert address.page(f"/run/{tmp_path.name}") in said[0]
+        companion.started()
+        companion.ended(RunEnd("finished", 0.0))
+        assert find_beside(tmp_path) is None
+    finally:
+        launch.stop(address)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tensight.control import AddWatchpoint, Link, Machine, Pause
-from tensight.control.address import Address
+from tensight.control.address import Address, find_beside, leave_beside
 from tensight.control.messages import WIRE, Answer, Goodbye, Hello, Pages, Request, Status
 from tensight.records import Watchpoint
 from tests.control.wire import LONG, FakeServer, send, server
@@ -142,3 +144,21 @@ def test_a_killed_training_is_missed_at_once_though_its_forked_child_lives(there
         os.kill(child, signal.SIGKILL)
         training.wait(LONG)
         training.stdout.close()
+
+
+def test_a_training_that_ends_before_the_server_answers_does_not_wait_for_it() -> None:
+    with socket.socket() as silent:  # accepts, and never says anything
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        link = Link(Address("127.0.0.1", silent.getsockname()[1], "secret"), HELLO).start()
+        until(lambda: link._socket is not None)
+        link.close("finished")
+        assert not link.connected
+
+
+def test_the_address_may_become_known_later(there: FakeServer, tmp_path: Path) -> None:
+    link = Link(lambda: find_beside(tmp_path), HELLO).start()
+    assert not link.connected
+    leave_beside(there.address, tmp_path)
+    until(lambda: link.connected)
+    link.close("finished")

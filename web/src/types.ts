@@ -263,6 +263,7 @@ export interface RunEnd {
   watch_cost?: Num | null;
   lost?: string[];
   budget_note?: string;
+  watch_seconds?: Num;
 }
 
 /** What was started. Written once per rank when capture begins. */

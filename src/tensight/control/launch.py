@@ -6,6 +6,7 @@ pipe and never stands in a command line. The pipe stays open while the training 
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import os
@@ -15,11 +16,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tensight.control.address import Address
+from tensight.control.address import BESIDE, Address
 from tensight.errors import UsageError
 
 FIRST_PORT = 8765
 TRIES = 100
+LOG = "server.log"
 
 _started: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -75,7 +77,7 @@ def start(
     environment = {**os.environ, "TENSIGHT": "off"}  # the server itself is not to be watched
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
-        with open(run_dir / "server.log", "ab") as log:
+        with open(run_dir / LOG, "ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "tensight.server"]
                 if sys.version_info >= (3, 11)
@@ -118,6 +120,16 @@ def stop(address: Address, seconds: float = 10.0) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def tidy(run_dir: Path) -> None:
+    """Take away what a server has left in the run's folder: its address, and its log if nothing stands in it."""
+    with contextlib.suppress(OSError):
+        (run_dir / BESIDE).unlink()
+    with contextlib.suppress(OSError):
+        log = run_dir / LOG
+        if log.stat().st_size == 0:
+            log.unlink()
 
 
 def process_of(address: Address) -> subprocess.Popen[bytes]:

@@ -99,14 +99,15 @@ class Link:
         select.select([self.wake, *also], [], [], seconds)
 
     def close(self, ended: str, seconds: float = 2.0) -> None:
-        """Say goodbye and wait a moment until it is out."""
+        """Say goodbye and wait a moment until it is out; without a connection nothing is waited for."""
         if os.getpid() != self.pid or self._closing:
             return
-        if self.connected:
+        connected = self.connected
+        if connected:
             self._outbox.append(Goodbye(ended))
         self._closing = True
         _poke(self._wake_other)
-        self._thread.join(seconds)
+        self._thread.join(seconds if connected else 0.05)
         if not self._thread.is_alive():
             _links.discard(self)
             self._close_pipes()

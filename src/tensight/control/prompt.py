@@ -46,12 +46,19 @@ class Terminal:
         self._say = say
         self._closed = False
 
+    def _is_ours(self) -> bool:
+        """Whether we are in the foreground: a job in the background that reads the terminal is stopped for it."""
+        try:
+            return os.tcgetpgrp(self.descriptor) == os.getpgrp()
+        except OSError:
+            return False
+
     def ask(self) -> None:
         self._say(HELP)
 
     def command(self) -> Command | None:
         """What was typed, if a whole line was."""
-        if self._closed or not select.select([self.descriptor], [], [], 0)[0]:
+        if self._closed or not self._is_ours() or not select.select([self.descriptor], [], [], 0)[0]:
             return None
         data = os.read(self.descriptor, 4096)
         if not data:

@@ -69,6 +69,7 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
+                headers.setdefault("Cache-Control", "no-cache")  # files keep their names when Tensight is renewed
             await send(message)
 
         token = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token")

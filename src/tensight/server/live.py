@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
 from collections import Counter
 
@@ -16,6 +17,8 @@ from tensight.server.answers import LiveNews
 from tensight.server.library import Library
 from tensight.server.trainings import BEAT, Trainings
 from tensight.server.wire import dumps
+
+logger = logging.getLogger(__name__)
 
 LOOK = 0.4  # seconds between looks into a run directory that somebody looks at
 
@@ -87,6 +90,9 @@ class Live:
             await run_in_threadpool(recording.refresh)
         except (TensightError, OSError):
             return  # the page has been told when it asked for the run
+        except Exception:  # one run that cannot be followed must not end the others
+            logger.exception("run %s could not be followed", run)
+            return
         news = LiveNews(run, recording.sequence, recording.structure, recording.about, self.trainings.control(run))
         for page in [page for page in self.pages if page.run == run]:
             if page.told != news:

@@ -66,11 +66,20 @@ class RecorderDesk:
         self._recorder.writer.watchpoint_removed(id)
 
 
-def controlling(session: Session, say: Callable[[str], None]) -> Controlling:
+def controlling(session: Session, say: Callable[[str], None]) -> Companion:
     """The companion that the settings ask for: with a page of its own, or with a server that waits for trainings.
 
-    The first rank starts the page and leaves its address in the run's folder, where the other ranks find it.
+    The first rank starts the page and leaves its address in the run's folder, where the other ranks find it. A page
+    that cannot be started is no reason not to train.
     """
+    try:
+        return _controlling(session, say)
+    except (TensightError, OSError) as error:
+        say(f"there is no page: {error}; the run is recorded all the same")
+        return Companion()
+
+
+def _controlling(session: Session, say: Callable[[str], None]) -> Controlling:
     settings = session.settings
     info = RunInfo(session.folder.name, settings.command, time.time(), rank=rank(), ranks=ranks(), pid=session.pid)
     asked = settings.server or address.from_environment()
@@ -95,6 +104,7 @@ def controlling(session: Session, say: Callable[[str], None]) -> Controlling:
         on_finding=None if settings.on_finding == "auto" else settings.on_finding,
         on_hit=None if settings.on_hit == "auto" else settings.on_hit,
         ask_terminal=info.rank == 0,
+        tidy=partial(launch.tidy, session.folder) if info.rank == 0 else lambda: None,
     )
 
 
@@ -116,6 +126,7 @@ class Controlling(Companion):
         on_hit: Policy | None = None,
         grace: float = GRACE,
         ask_terminal: bool = False,
+        tidy: Callable[[], None] = lambda: None,
     ) -> None:
         self.machine = Machine()
         self.wants_nodes = False
@@ -131,6 +142,7 @@ class Controlling(Companion):
         self._muted: set[str] = set()
         self._told = 0.0
         self._said_refused = False
+        self._tidy = tidy
 
     def started(self) -> None:
         self._tell(watchpoints=True)
@@ -169,6 +181,7 @@ class Controlling(Companion):
         self.machine = self.machine.over()
         self._tell()
         self._link.close(end.ended)
+        self._tidy()
 
     def _here(self) -> bool:
         """Whether this is the training itself and not a child forked from it."""
@@ -192,7 +205,7 @@ class Controlling(Companion):
                 wanted.append((self._on_hit or usual, _in_words(hit)))
         pause = next((reason for policy, reason in wanted if policy == "pause"), "")
         stop = next((reason for policy, reason in wanted if policy == "stop"), "")
-        if pause and not self._link.connected and self._terminal is None:
+        if pause and not self._link.connected:
             pause = ""  # nobody could let it go on
         return pause, stop
 
@@ -202,7 +215,7 @@ class Controlling(Companion):
         if not self._is_paused():
             return
         began = time.monotonic()
-        self._say(f"paused after step {self.machine.step}: {self.machine.reason}")
+        self._say(_where(self.machine))
         self._tell()
         terminal = self._terminal
         if terminal is not None:
@@ -217,7 +230,7 @@ class Controlling(Companion):
                     self._obey(command)
             self._follow()
             lost = self._link.lost_since
-            if terminal is None and lost is not None and time.monotonic() - lost >= self._grace:
+            if lost is not None and time.monotonic() - lost >= self._grace:
                 self._say(f"the server is gone for {self._grace:.0f} s: the training goes on")
                 self.machine = self.machine.abandoned()
         self.wants_nodes = self.machine.wants_nodes
@@ -230,7 +243,7 @@ class Controlling(Companion):
     def _patience(self) -> float:
         """How long to sleep: for ever while the server is there, otherwise until the grace time is over."""
         lost = self._link.lost_since
-        return 60.0 if lost is None or self._terminal is not None else max(0.05, self._grace - (time.monotonic() - lost))
+        return 60.0 if lost is None else max(0.05, self._grace - (time.monotonic() - lost))
 
     def _follow(self) -> None:
         """Follow every command that has come."""
@@ -268,6 +281,12 @@ class Controlling(Companion):
         self._told = time.monotonic()
         now = tuple(self._desk.watchpoints) if watchpoints else None
         self._link.send(Status(self.machine, now))
+
+
+def _where(machine: Machine) -> str:
+    if machine.node is None:
+        return f"paused after step {machine.step}: {machine.reason}"
+    return f"paused in step {machine.step + 1} at {machine.node or 'the whole network'}, {machine.phase}"
 
 
 def _in_words(hit: Hit) -> str:

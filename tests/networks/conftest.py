@@ -1,0 +1,3 @@
+"""The programs run when they are imported: they are not collected."""
+
+collect_ignore_glob = ["healthy/*", "faulty/*"]
