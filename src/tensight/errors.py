@@ -7,6 +7,7 @@ TensightError                 exit 2, HTTP 400
 ├── RunError                  a run directory that cannot be read or written        HTTP 422
 │   ├── FormatError           not a run, or of a newer format
 │   └── DamagedError          bytes that fail their check
+├── CheckpointError           a checkpoint that cannot be read, or is refused       HTTP 422
 ├── MissingExtra              an optional package is not installed
 ├── NotAllowed                token, host or origin refused                         HTTP 403
 └── ControlError              a command that the training cannot follow now         HTTP 409
@@ -50,6 +51,12 @@ class FormatError(RunError):
 
 class DamagedError(RunError):
     """Bytes that fail their check."""
+
+
+class CheckpointError(TensightError):
+    """A checkpoint that cannot be read, or is refused because reading it would run code."""
+
+    http_code = 422
 
 
 class MissingExtra(TensightError):

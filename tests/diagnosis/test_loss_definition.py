@@ -92,7 +92,8 @@ def test_logits_that_happen_to_lie_between_zero_and_one_are_fine() -> None:
 
 @pytest.mark.parametrize("function", ["mse_loss", "expression"])
 def test_a_column_against_a_vector_broadcasts_to_a_matrix(function: str) -> None:
-    run = _with(function=function, prediction_shape="64x1", target_shape="64")
+    operators = "mean, pow, sub, addmm, relu, t"
+    run = _with(function=function, prediction_shape="64x1", target_shape="64", operators=operators)
     (finding,) = run.stall(20, loss=7.8).end()
     assert finding.fault == "broadcast_in_loss"
     assert "64x64" in finding.title
@@ -101,6 +102,12 @@ def test_a_column_against_a_vector_broadcasts_to_a_matrix(function: str) -> None
 @pytest.mark.parametrize(("a", "b"), [("64x1", "64x1"), ("64", "64"), ("64x1", "1x64"), ("64x10", "10"), ("1", "1x1")])
 def test_shapes_that_fit_or_are_meant_to_broadcast_are_fine(a: str, b: str) -> None:
     run = _with(function="mse_loss", prediction_shape=a, target_shape=b)
+    assert run.learn(20).faults() == []
+
+
+def test_a_ranking_loss_compares_all_pairs_on_purpose() -> None:
+    operators = "mean, softplus, neg, sub, unsqueeze, addmm"
+    run = _with(function="expression", prediction_shape="64x1", target_shape="64", operators=operators)
     assert run.learn(20).faults() == []
 
 

@@ -113,3 +113,13 @@ def test_nothing_is_said_of_a_finite_run_that_was_replayed() -> None:
     run.learn(10)
     run.replay("aten.sqrt", 5, phase="backward", source=ROOT)
     assert run.faults() == []
+
+
+def test_a_nan_that_a_replay_meets_first_in_the_loss_function_was_in_the_target() -> None:
+    run = Run()
+    run.learn(12)
+    run.train(math.nan, depth=0)
+    line = Source("train.py", 20, "loss = F.mse_loss(net(x), y)")
+    run.replay("aten.mse_loss", 12, phase="forward", source=line, facts={"kind": "given", "name": "", "bad_nan": 1})
+    (finding,) = run.end()
+    assert (finding.fault, finding.where.line) == ("nan_in_target", 20)

@@ -1,6 +1,6 @@
 """A training without any framework, under control: what a session does, with made-up numbers.
 
-    python -m tests.page.training FOLDER [--server HOST:PORT] [--bad-from N] [--steps N] [--pace SECONDS] [--on-hit …] [--wait-for-page]
+    python -m tests.page.training FOLDER [--server HOST:PORT] [--bad-from N] [--steps N] [--wait-for-page] …
 
 Prints one JSON object with its address, then, when it ends, one with how.
 """

@@ -2,7 +2,8 @@
 
 What looking costs is learnt by comparing the time of steps of different depth, since the cost of a hook cannot be seen
 from inside it. Until enough is known, and as long as little time has been spent in all, every step is watched whole: a
-run of a few seconds is never thinned.
+run of a few seconds is never thinned. On the smallest networks even a light look at every step is too much: then most
+steps are slept through, with an ear on the loss.
 """
 
 from __future__ import annotations
@@ -16,6 +17,12 @@ FIRST = 10  # steps that are always watched whole: most faults show here
 CREDIT = 0.5  # seconds of watching that are free, whatever their share
 AROUND_TROUBLE = 5  # steps watched whole after something new went wrong
 WINDOW = 15
+LEARN_AT = 60  # the step at which costs are learnt at the latest
+LIGHT_LOOKS = 3  # steps of a kind that costs are learnt from
+NAP = 8  # steps slept to learn what a step takes by itself
+LONGEST_SLEEP = 0.02  # seconds: a pause that the user asks for is heard in time
+SHARES = {Depth.ALL: 0.5, Depth.GRADIENTS: 0.25, Depth.LIGHT: 0.25}  # of the budget
+LOOKS = tuple(SHARES)
 
 
 def _median(values: Sequence[float]) -> float:
@@ -33,83 +40,117 @@ class Budget:
     def __init__(self, percent: float, *, first: int = FIRST, credit: float = CREDIT) -> None:
         self.percent = percent
         self.spent = 0.0
-        self.base = 0.0  # seconds of training without watching, as estimated
+        self.may_sleep = True  # False where each step has to be heard: inference, loss scaling, a page that waits
+        self.counts = dict.fromkeys(Depth, 0)
+        self._whole = 0.0  # seconds of all steps
         self._first = first
         self._credit = credit
         self._times: dict[Depth, deque[float]] = {depth: deque(maxlen=WINDOW) for depth in Depth}
-        self._last = {Depth.ALL: 0, Depth.GRADIENTS: 0}
+        self._last = dict.fromkeys(LOOKS, 0)
         self._trouble_until = -1
-        self.counts = dict.fromkeys(Depth, 0)
-        self._light = 0.0
-        self._refreshed = 0
+        self._base = 0.0  # seconds of a step without watching; 0 while unknown
+        self._costs = dict.fromkeys(LOOKS, 0.0)
+        self._guess = 0.0  # share of a step that looking at it all is thought to take
+        self._finished = 0
 
-    def finished(self, step: int, depth: Depth, seconds: float) -> None:
-        """A step of a depth took so long, everything included."""
+    def finished(self, step: int, depth: Depth, seconds: float, guess: float = 0.0) -> None:
+        """A step of a depth took so long, everything included. `guess` is what looking may have taken of it."""
         self.counts[depth] += 1
+        self._whole += seconds
         if step == 0:
             return  # the first step pays for lazy initialisation
         self._times[depth].append(seconds)
-        if depth is Depth.LIGHT or step - self._refreshed >= WINDOW:
-            self._refreshed = step
-            light = self._times[Depth.LIGHT]
-            self._light = _median(light) if light else 0.0
-        cost = max(0.0, seconds - self._light) if self._light and depth is not Depth.LIGHT else 0.0
-        if depth is not Depth.LIGHT:
-            cost = min(cost, 3 * self.cost(depth) + 1e-4)  # a step that was slow for its own reasons is not ours
-        self.spent += cost
-        self.base += max(0.0, seconds - cost)
+        if depth is Depth.ALL and seconds > 0:
+            self._guess = guess / seconds
+        self._finished += 1
+        if depth is not Depth.ALL or self._finished % 4 == 0:
+            self._learn_costs()
+        # a step that was slow for its own reasons is not ours
+        cost = self._costs.get(depth, 0.0)
+        self.spent += min(max(0.0, seconds - self._base), 3 * cost) if self._base else min(guess, seconds)
+
+    def slept(self, steps: int, seconds: float) -> None:
+        """So many steps were slept through."""
+        self.counts[Depth.ASLEEP] += steps
+        self._whole += seconds
+        self._times[Depth.ASLEEP].append(seconds / max(1, steps))
+        self._learn_costs()
 
     def trouble(self, step: int) -> None:
         """Something new went wrong: look closely for a while."""
         self._trouble_until = step + AROUND_TROUBLE
 
-    def cost(self, depth: Depth) -> float:
-        """Seconds that looking so deep adds to a step; 0 while unknown."""
-        light, deep = self._times[Depth.LIGHT], self._times[depth]
-        if not light or not deep:
-            return 0.0
-        return max(0.0, _median(deep) - _median(light))
-
     def next_depth(self, step: int) -> Depth:
+        """How deep to look at this step."""
         if self.percent >= 100 or step < self._first or step <= self._trouble_until:
             return self._chose(step, Depth.ALL)
-        if len(self._times[Depth.LIGHT]) < 3:
-            # learn what a step costs without us; every second step, so that nothing long goes unseen
-            return self._chose(step, Depth.ALL if step % 2 else Depth.LIGHT)
-        if not self._times[Depth.GRADIENTS]:
-            return self._chose(step, Depth.GRADIENTS)
+        lesson = self._lesson(step)
+        if lesson is not None:
+            return self._chose(step, lesson)
         if self.spent <= self._credit:
             return self._chose(step, Depth.ALL)
-        if step - self._last[Depth.ALL] >= self.period(Depth.ALL):
-            return self._chose(step, Depth.ALL)
-        if step - self._last[Depth.GRADIENTS] >= self.period(Depth.GRADIENTS):
-            return self._chose(step, Depth.GRADIENTS)
-        return Depth.LIGHT
+        for depth in LOOKS:
+            if step - self._last[depth] >= self.period(depth):
+                return self._chose(step, depth)
+        return Depth.ASLEEP if self.may_sleep else Depth.LIGHT
+
+    def sleep_length(self, step: int) -> int:
+        """How many steps may be slept through from this one on."""
+        if not self._times[Depth.ASLEEP]:
+            return NAP
+        due = min(self._last[depth] + self.period(depth) for depth in LOOKS) - step
+        return max(1, min(due, int(LONGEST_SLEEP / max(self._base, 1e-6))))
 
     def period(self, depth: Depth) -> int:
-        """Every how many steps a depth may be paid for, out of its half of the budget."""
-        allowed = max(self._light * self.percent / 200, 1e-9)
-        return max(1, -int(-self.cost(depth) // allowed))
-
-    def _chose(self, step: int, depth: Depth) -> Depth:
-        if depth is not Depth.LIGHT:
-            self._last[depth] = step
-        return depth
+        """Every how many steps a depth may be paid for, out of its share of the budget."""
+        allowed = max(self._base * self.percent / 100 * SHARES[depth], 1e-9)
+        return max(1, -int(-self._costs[depth] // allowed))
 
     @property
     def ratio(self) -> float | None:
         """Time with watching over time without; None while nothing is known."""
-        if not self._light or not self.base:
+        if not self._base or self._whole <= self.spent:
             return None
-        return 1.0 + self.spent / self.base
+        return self._whole / (self._whole - self.spent)
 
     def describe(self) -> str:
         """How sampling was thinned, in words."""
-        whole, some, light = (self.counts[depth] for depth in (Depth.ALL, Depth.GRADIENTS, Depth.LIGHT))
-        total = whole + some + light
-        if not total or not (some or light):
+        whole, some, light, asleep = (self.counts[d] for d in (*LOOKS, Depth.ASLEEP))
+        total = whole + some + light + asleep
+        if total == whole:
             return "every step was watched whole"
-        return (
-            f"{whole} of {total} steps were watched whole, {some} more for gradients and weights,"
-            f" {light} for the loss, to hold a budget of {self.percent:g} %"
+        said = (
+            f"{whole} of {total} steps were watched whole, {some} more for gradients and weights, {light} for the loss"
         )
+        if asleep:
+            said += f", and {asleep} only for a loss that is not finite"
+        return said + f", to hold a budget of {self.percent:g} %"
+
+    def _lesson(self, step: int) -> Depth | None:
+        """The depth to try next, so that its cost is known; None when all are, or it can wait."""
+        if 200 * self._guess < self.percent and step < LEARN_AT:
+            return None if self._times[Depth.LIGHT] else Depth.ALL
+        if len(self._times[Depth.LIGHT]) < LIGHT_LOOKS:
+            # every second step, so that nothing long goes unseen
+            return Depth.ALL if step % 2 else Depth.LIGHT
+        if not self._times[Depth.GRADIENTS]:
+            return Depth.GRADIENTS
+        if self.may_sleep and not self._times[Depth.ASLEEP]:
+            return Depth.ASLEEP
+        return None
+
+    def _learn_costs(self) -> None:
+        quiet = self._times[Depth.ASLEEP] or self._times[Depth.LIGHT]
+        if not quiet:
+            return
+        self._base = _median(quiet)
+        for depth in LOOKS:
+            if self._times[depth]:
+                self._costs[depth] = max(0.0, _median(self._times[depth]) - self._base)
+
+    def _chose(self, step: int, depth: Depth) -> Depth:
+        # a deeper look serves the lighter ones too
+        for look in LOOKS:
+            if look <= depth:
+                self._last[look] = step
+        return depth

@@ -28,3 +28,11 @@ class DeepSteps:
 
     def __contains__(self, step: int) -> bool:
         return any(first <= step <= last for first, last in self.ranges)
+
+    def distance(self, step: int) -> int:
+        """Steps from this one to the next in the set; many when there is none.
+
+        >>> DeepSteps.parse("3-5,9").distance(6)
+        3
+        """
+        return min((first - step for first, _ in self.ranges if first > step), default=1 << 30)

@@ -108,6 +108,10 @@ class Recorder:
         self._ended = False
         self._told_version = -1
         self._order = 0
+        self._heard = 0.0  # the last loss while asleep
+        self._sleep = 0  # steps that are left to sleep
+        self._slept_from = 0
+        self.sleeps = True  # False in a copy that runs a step again
         self._bad: set[int] = set()
         self._in_trouble = False
         self._clear(self._now())
@@ -167,6 +171,8 @@ class Recorder:
     def event(
         self, kind: str, part: str = "", values: Mapping[str, Value] | None = None, source: Source | None = None
     ) -> None:
+        if self.depth < Depth.LIGHT:
+            return
         if len(self._events) < MOST_EVENTS:
             self._events.append(Event(kind, self._order, part, dict(values or {}), source))
         self._order += 1
@@ -177,9 +183,14 @@ class Recorder:
         self._scalars[name] = value
 
     def loss(self, value: float) -> None:
+        if self.depth < Depth.LIGHT:
+            self._heard = value
+            return
         self._losses.append(value)
 
     def forward(self, network: str, training: bool) -> None:
+        if self.depth < Depth.LIGHT:
+            return
         self._end_steps(self._steps.forward())
         self._began()
         self._training = training
@@ -191,6 +202,9 @@ class Recorder:
         self._steps.backward()
 
     def updated(self, optimizer: str) -> None:
+        if self.depth < Depth.LIGHT:
+            self._slept(len(self._steps.updated(optimizer)))
+            return
         self._marks.append((len(self._observations), len(self._events), len(self._losses)))
         self._end_steps(self._steps.updated(optimizer))
 
@@ -229,14 +243,11 @@ class Recorder:
     def finish(self, ended: Ended, *, script_exit: int | None, crashed: bool) -> RunEnd:
         """The training is over. Called once; later calls change nothing."""
         if not self._ended:
-            if self._observations or self._events:
-                # what came after the last step, an evaluation say: evidence, but no step of its own
-                self._guard("diagnosis", lambda: self.engine.rest(self._rest()))
-            self._each(lambda companion: companion.ending())
-            if self._steps.pending() and (self._observations or self._losses) and self._marks:
-                self._end_steps([len(self._marks)])
+            self._wake()
+            if self._steps.pending() and self._marks:
+                self._end_steps([len(self._marks)], stop=False)
             elif self._steps.pending():
-                self._end_steps([0])
+                self._end_steps([0], stop=False)
             if self._observations or self._events:
                 # what came after the last step, an evaluation say: evidence, but no step of its own
                 self._guard("diagnosis", lambda: self.engine.rest(self._rest()))
@@ -282,7 +293,33 @@ class Recorder:
         if info.kind in ("output", "activation", "output_gradient"):
             self._each(lambda companion: companion.node(info.name, phase))
 
-    def _end_steps(self, ends: list[int]) -> None:
+    def _slept(self, steps: int) -> None:
+        """Steps went by asleep. A loss that is not finite, or the end of the sleep, wakes."""
+        if not steps:
+            return
+        self.step += steps
+        self._sleep -= steps
+        heard = self._heard
+        if heard - heard != 0:
+            self.step -= 1
+            self._wake()
+            self._losses.append(heard)
+            self._end_step(0, 0, 1)
+        elif self._sleep <= 0:
+            self._wake()
+            self._begin_step()
+        if self.stopping:
+            raise StopTraining(0)
+
+    def _wake(self) -> None:
+        if self.depth < Depth.LIGHT:
+            now = self._now()
+            self.budget.slept(max(1, self.step - self._slept_from), now - self._started)
+            self._started = now
+            self.depth = Depth.LIGHT
+            self._heard = 0.0
+
+    def _end_steps(self, ends: list[int], *, stop: bool = True) -> None:
         cut = 0
         for end in ends:
             if end == 0:
@@ -292,7 +329,7 @@ class Recorder:
                 self._end_step(*self._marks[end - 1 - cut])
                 del self._marks[: end - cut]
                 cut = end
-        if ends and self.stopping:
+        if ends and self.stopping and stop:
             raise StopTraining(0)
 
     def _end_step(self, observations: int, events: int, losses: int) -> None:
@@ -335,7 +372,7 @@ class Recorder:
                 self._voice_call(lambda hit=hit: self._voice.hit(hit))  # type: ignore[misc]
         self._voice_call(lambda: self._voice.step(record, self.budget.ratio))
         after = self._now()
-        self.budget.finished(self.step, self.depth, after - self._started)
+        self.budget.finished(self.step, self.depth, after - self._started, _guess(seen) + after - now)
         self._each(lambda companion: companion.step_ended(record, new))
         self.step += 1
         if self._max_steps is not None and self.step >= self._max_steps:
@@ -368,7 +405,16 @@ class Recorder:
         if asked or self._base_level != "watch":
             self.depth = Depth.ALL
         else:
+            self.budget.may_sleep = self._may_sleep()
             self.depth = self.budget.next_depth(self.step)
+            if self.depth < Depth.LIGHT:
+                self._slept_from = self.step
+                self._sleep = self.budget.sleep_length(self.step)
+                if self._max_steps is not None:
+                    self._sleep = min(self._sleep, self._max_steps - self.step - 1)
+                self._sleep = min(self._sleep, self._deep.distance(self.step))
+                if self._sleep < 1:
+                    self.depth = Depth.LIGHT
         self.level = "op" if asked else self._base_level
         self.keep_tensors = asked
         self._watching = any(companion.wants_nodes for companion in self.companions)
@@ -381,6 +427,16 @@ class Recorder:
             self._told_version = version
             for adapter in self.adapters:
                 self._guard(f"adapter {adapter.name}", adapter.depth_changed)
+
+    def _may_sleep(self) -> bool:
+        """Whether steps can be counted by optimizers alone, and nobody needs to hear of each."""
+        kinds = {kind for kind, _ in self.found.parts}
+        return (
+            self.sleeps
+            and "optimizer" in kinds
+            and "scaler" not in kinds
+            and not any(companion.wants_gradients for companion in self.companions)
+        )
 
     def _check(self, seen: Sequence[Observation], skipped: bool) -> list[Hit]:
         self._seen.update(one.tensor for one in seen)
@@ -434,3 +490,8 @@ class Recorder:
         except Exception as error:
             self.failed(where, error)
             return None
+
+
+def _guess(seen: Sequence[Observation]) -> float:
+    """Seconds that looking may have taken: a call for each tensor, and the pass over its values."""
+    return 8e-6 * len(seen) + sum(one.stats.count for one in seen) * 4 / 5e9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,6 +25,7 @@ class Address(msgspec.Struct, frozen=True):
     port: int
     token: str
     tls: bool = False
+    trust: str = ""  # file of the certificate that the server shows; '' means what the machine trusts
 
     @property
     def netloc(self) -> str:
@@ -74,8 +76,8 @@ def leave(address: Address, environ: Mapping[str, str] = os.environ) -> Path:
 
 def _write(path: Path, address: Address) -> Path:
     """A file that only this user can read, there whole or not at all."""
-    new = path.with_name(f"{path.name}.{os.getpid()}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    new = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(msgspec.json.encode(address))
     os.replace(new, path)
@@ -86,21 +88,18 @@ def find(text: str, environ: Mapping[str, str] = os.environ) -> Address:
     """The address meant by HOST:PORT; its token is from TENSIGHT_TOKEN, or was left by a server of the same user.
 
     >>> find("localhost:9000", {"TENSIGHT_TOKEN": "t"})
-    Address(host='localhost', port=9000, token='t', tls=False)
+    Address(host='localhost', port=9000, token='t', tls=False, trust='')
     """
     host, _, port_text = text.rpartition(":")
     if not host or not port_text.isdecimal() or not 0 < int(port_text) < 65536:
         raise UsageError(f"A server is given as HOST:PORT, for example 127.0.0.1:8765, not {text!r}.")
     host = host.strip("[]")
     port = int(port_text)
-    token = environ.get("TENSIGHT_TOKEN", "")
-    if not token:
-        try:
-            left = (state_folder(environ) / f"server-{port}.json").read_bytes()
-            token = msgspec.json.decode(left, type=Address).token
-        except (OSError, msgspec.MsgspecError):
-            token = ""
-    return Address(host, port, token)
+    try:
+        left = msgspec.json.decode((state_folder(environ) / f"server-{port}.json").read_bytes(), type=Address)
+    except (OSError, msgspec.MsgspecError):
+        left = Address(host, port, "")
+    return Address(host, port, environ.get("TENSIGHT_TOKEN") or left.token, left.tls, left.trust)
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> str | None:

@@ -44,9 +44,9 @@ def bind(host: str, port: int | None) -> socket.socket:
     raise UsageError(f"No free port from {FIRST_PORT} to {FIRST_PORT + TRIES - 1} on {host}; choose one by --port.")
 
 
-def address_of(listening: socket.socket, host: str, token: str, *, tls: bool = False) -> Address:
+def address_of(listening: socket.socket, host: str, token: str, *, tls_cert: str | None = None) -> Address:
     shown = "127.0.0.1" if host in ("0.0.0.0", "") else "::1" if host == "::" else host
-    return Address(shown, listening.getsockname()[1], token, tls)
+    return Address(shown, listening.getsockname()[1], token, tls_cert is not None, tls_cert or "")
 
 
 def is_loopback(host: str) -> bool:
@@ -72,7 +72,7 @@ def start(
 ) -> Address:
     """Serve the page of one run in a new process, and say where. UsageError when the port cannot be had."""
     listening = bind(host, port)
-    address = address_of(listening, host, secrets.token_urlsafe(24), tls=tls_cert is not None)
+    address = address_of(listening, host, secrets.token_urlsafe(24), tls_cert=tls_cert)
     run_dir = run_dir.resolve()
     environment = {**os.environ, "TENSIGHT": "off"}  # the server itself is not to be watched
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import ssl
 import threading
 import time
 import weakref
@@ -150,8 +151,7 @@ class Link:
         address = self._address()
         if address is None:
             return
-        self._socket = stream = socket.create_connection((address.host, address.port), timeout=5.0)
-        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = stream = _connect(address)
         wire = ClientProtocol(parse_uri(f"ws://{address.netloc}{PATH}"), max_size=2**24)
         request = wire.connect()
         request.headers[TOKEN_HEADER] = address.token
@@ -214,12 +214,14 @@ class Link:
             _poke(self._wake_training)
 
     def _read(self, wire: ClientProtocol, stream: socket.socket) -> None:
-        data = stream.recv(65536)
-        if data:
+        while True:
+            data = stream.recv(65536)
+            if not data:
+                wire.receive_eof()
+                raise EOFError
             wire.receive_data(data)
-        else:
-            wire.receive_eof()
-            raise EOFError
+            if not isinstance(stream, ssl.SSLSocket) or not stream.pending():
+                return  # what is left inside the cipher would not wake `select`
 
     def _write(self, wire: ClientProtocol, stream: socket.socket, message: FromTraining) -> None:
         wire.send_binary(encode(message))
@@ -229,6 +231,17 @@ class Link:
         for data in wire.data_to_send():
             if data:
                 stream.sendall(data)
+
+
+def _connect(address: Address) -> socket.socket:
+    stream = socket.create_connection((address.host, address.port), timeout=5.0)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if not address.tls:
+        return stream
+    context = ssl.create_default_context(cafile=address.trust or None)
+    # A certificate that we were given as a file is known by itself; its names are those other machines use.
+    context.check_hostname = not address.trust
+    return context.wrap_socket(stream, server_hostname=address.host)
 
 
 def _pipe() -> tuple[int, int]:

@@ -91,6 +91,10 @@ class Rewinds(Protocol):
         """Put the kept state back; False when there is none."""
         ...
 
+    def repeat(self, times: int) -> None:
+        """After `restore`: hand out the kept batches so many times over, unchanged each time."""
+        ...
+
     def serve_batches(self, on_next: Callable[[bool], None]) -> None:
         """Call `on_next(has workers)` inside each request for a batch; after `restore`, kept ones are handed out."""
         ...

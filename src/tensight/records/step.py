@@ -14,6 +14,7 @@ from tensight.records.observation import Observation
 class Depth(enum.IntEnum):
     """How much of a step is watched; the budget chooses it at the step's start."""
 
+    ASLEEP = -1  # whether the loss is finite; such steps are counted and not recorded
     LIGHT = 0  # the loss as a number and the events
     GRADIENTS = 1  # and gradients and weights at the step's end
     ALL = 2  # and module outputs and their gradients

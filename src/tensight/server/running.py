@@ -86,27 +86,41 @@ async def _outlive(server: uvicorn.Server, live: Live, parent: int) -> None:
     server.should_exit = True
 
 
-def view(folder: Path, host: str = "127.0.0.1", port: int | None = None, open_browser: bool = True) -> None:
+def view(
+    folder: Path,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    open_browser: bool = True,
+    *,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+) -> None:
     """Serve the page for a recorded run, or for a folder of them, until Ctrl-C."""
     if not folder.is_dir():
         raise NameNotFound(f"There is no folder {folder}; name a run, or a folder of runs.")
-    _serve_here(folder.resolve(), host, port, open_browser=open_browser)
+    _serve_here(folder.resolve(), host, port, open_browser=open_browser, tls_cert=tls_cert, tls_key=tls_key)
 
 
-def serve(host: str = "127.0.0.1", port: int | None = None, folder: Path | None = None) -> None:
+def serve(
+    host: str = "127.0.0.1", port: int | None = None, *, tls_cert: str | None = None, tls_key: str | None = None
+) -> None:
     """Wait for trainings, until Ctrl-C. They come by `tensight run --server HOST:PORT`."""
-    _serve_here(folder, host, port, open_browser=False)
+    _serve_here(None, host, port, open_browser=False, tls_cert=tls_cert, tls_key=tls_key)
 
 
-def _serve_here(folder: Path | None, host: str, port: int | None, *, open_browser: bool) -> None:
+def _serve_here(
+    folder: Path | None, host: str, port: int | None, *, open_browser: bool, tls_cert: str | None, tls_key: str | None
+) -> None:
     token = secrets.token_urlsafe(24)
     listening = bind(host, port)
-    address = address_of(listening, host, token)
+    address = address_of(listening, host, token, tls_cert=tls_cert)
     mode = "view" if folder is not None else "serve"
     app = application.create(
         token=token, host=host, port=address.port, place=folder, mode="view" if mode == "view" else "serve"
     )
-    left = leave(address)
+    left: Path | None = None
+    with contextlib.suppress(OSError):  # then a training needs the token in its environment
+        left = leave(address)
 
     def ready() -> None:
         print(f"page    {address.url}")
@@ -124,7 +138,8 @@ def _serve_here(folder: Path | None, host: str, port: int | None, *, open_browse
             webbrowser.open(address.url)
 
     try:
-        run(app, listening, ready=ready)
+        run(app, listening, ready=ready, tls_cert=tls_cert, tls_key=tls_key)
     finally:
-        with contextlib.suppress(OSError):
-            left.unlink()
+        if left is not None:
+            with contextlib.suppress(OSError):
+                left.unlink()

@@ -107,17 +107,21 @@ class Rewind(Companion):
         return False
 
     def _become_copy(self) -> None:
-        """In a copy: the recorder keeps its clock and goes on, but nobody hears it."""
-        silence: Any = _Silence()
-        recorder = self._recorder
-        recorder.writer = silence
-        recorder.engine = silence
-        recorder._voice = silence
-        recorder.companions = [self]
-        for adapter in recorder.adapters:
-            resume = getattr(adapter, "resume_in_copy", None)
-            if resume is not None:
-                resume()
+        become_copy(self._recorder, self)
+
+
+def become_copy(recorder: Recorder, companion: Companion) -> None:
+    """In a copy: the recorder keeps its clock and goes on, but nobody hears it, save one companion."""
+    silence: Any = _Silence()
+    recorder.sleeps = False
+    recorder.writer = silence
+    recorder.engine = silence
+    recorder._voice = silence
+    recorder.companions = [companion]
+    for adapter in recorder.adapters:
+        resume = getattr(adapter, "resume_in_copy", None)
+        if resume is not None:
+            resume()
 
 
 class _Silence:

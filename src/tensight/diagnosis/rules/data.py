@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.kept import Kept, abs_max
 from tensight.diagnosis.losses import CLASS_LOSSES, LossSite
+from tensight.diagnosis.reasons import operator_name
 from tensight.diagnosis.rule import Fact, Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE, bad_values, given_outside, replay_of
 from tensight.diagnosis.words import median, number, plural, where
@@ -71,9 +72,10 @@ class NanInInput(Rule):
             facts += [
                 (key, value) for key, value in batch.nan_values.items() if key.startswith(("nan.", "index", "shape."))
             ]
-        seen_forward = bool(bad.kept.forward())
         # Bad values that no module has passed on came in beside the network, into the loss.
-        beside = fed == [] and batch is None and seen_forward and not bad.of_kind("output", "activation")
+        unmoved = bool(bad.kept.forward()) and not bad.of_kind("output", "activation")
+        in_loss = replay is not None and given and operator_name(replay).endswith(("_loss", "cross_entropy"))
+        beside = fed == [] and batch is None and (unmoved or in_loss)
         target = beside or (info is not None and info.kind == "target")
         where_row = ""
         if replay is not None and given:

@@ -293,8 +293,21 @@ class BroadcastInLoss(Rule):
         operators = site.first.get("operators")
         if site.function != "expression":
             return False
-        names = {name.strip() for name in operators.split(",")} if isinstance(operators, str) else set()
-        return not names & {"relu", "clamp", "clamp_min", "softplus", "log", "exp", "sigmoid", "log_sigmoid", "softmax"}
+        names = [name.strip() for name in operators.split(",")] if isinstance(operators, str) else []
+        difference = next((at for at, name in enumerate(names) if name in ("sub", "rsub")), len(names))
+        # Nearest to the loss first: what stands before the difference is done to it.
+        return set(names[:difference]) <= {
+            "mean",
+            "sum",
+            "pow",
+            "abs",
+            "square",
+            "mul",
+            "div",
+            "sqrt",
+            "view",
+            "squeeze",
+        }
 
     @staticmethod
     def _grown(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -118,7 +118,7 @@ class TorchAdapter:
     def resume_in_copy(self) -> None:
         """In a copy of the process that runs a step again: steps are counted on, which a fork has stopped."""
         if self.watching is not None:
-            self.watching.active = True
+            self.watching.attached = True
             self.watching.depth_changed()
             self.operators.follow()
 

@@ -60,8 +60,12 @@ class Backward:
         begin = watching.probe("backward", self._begin)
         end = watching.probe("backward end", self._end)
 
+        hear = watching.probe("loss", self._hear)
+
         def backward(tensors, *args, **kwargs):
-            if _is_compiling() or not watching.active or _graph_task() != -1:
+            if not watching.active or _is_compiling() or _graph_task() != -1:
+                if watching.asleep and not _is_compiling() and _graph_task() == -1:
+                    hear(tensors)
                 return original(tensors, *args, **kwargs)
             values = begin(tensors)
             try:
@@ -74,6 +78,13 @@ class Backward:
             return result
 
         return backward
+
+    def _hear(self, tensors: Any) -> None:
+        """Asleep: only the loss as a number."""
+        root = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
+        value = _number(root) if isinstance(root, torch.Tensor) else None
+        if value is not None:
+            self.watching.sink.loss(value)
 
     def _begin(self, tensors: Any) -> dict[str, Value] | None:
         watching = self.watching

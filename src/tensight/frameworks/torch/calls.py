@@ -54,7 +54,7 @@ class Calls:
         scopes = watching.scopes
 
         def __call__(module, *args, **kwargs):
-            if _is_compiling() or not watching.active:
+            if not watching.active or _is_compiling():
                 return original(module, *args, **kwargs)
             if watching.outermost:
                 if not watching.observing:

@@ -26,7 +26,7 @@ class Created:
         def around_init(original):
             def __init__(module, *args, **kwargs):
                 original(module, *args, **kwargs)
-                if watching.active:
+                if watching.attached:
                     note(module)
 
             return __init__
@@ -34,7 +34,7 @@ class Created:
         def around_setstate(original):
             def __setstate__(module, state):
                 original(module, state)
-                if watching.active:
+                if watching.attached:
                     note(module)
 
             return __setstate__

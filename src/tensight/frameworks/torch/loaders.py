@@ -51,7 +51,7 @@ class Loaders:
 
         def __init__(loader, *args, **kwargs):
             original(loader, *args, **kwargs)
-            if watching.active:
+            if watching.attached:
                 found(loader)
 
         return __init__
@@ -85,7 +85,7 @@ class Loaders:
 
         def __iter__(loader):
             iterator = original(loader)
-            if watching.active:
+            if watching.attached:
                 began(loader, iterator)
             return iterator
 

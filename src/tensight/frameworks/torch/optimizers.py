@@ -88,7 +88,7 @@ class Optimizers:
 
         def __init__(optimizer, *args, **kwargs):
             original(optimizer, *args, **kwargs)
-            if watching.active:
+            if watching.attached:
                 found(optimizer)
 
         return __init__
@@ -137,6 +137,9 @@ class Optimizers:
             self.watching.sink.before_update(known.name)
 
     def _after(self, optimizer: Optimizer, args: tuple, kwargs: dict) -> None:
+        if self.watching.asleep:
+            self.watching.sink.updated(self.add(optimizer).name)
+            return
         if not self.watching.active or not self._stepping:
             return
         known = self._stepping.pop()

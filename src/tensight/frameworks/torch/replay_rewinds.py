@@ -37,7 +37,7 @@ class TorchRewinds:
         self._walked: Seen | None = None
         self._backward: tuple[Any, Any] = (None, None)
         self._asking = self._data = 0  # which data set a batch is asked of now, and of which batches are kept
-        self._again: deque[Any] | None = None  # in a copy: batches to hand out once more
+        self._again: deque[Any] | _Repeated | None = None  # in a copy: batches to hand out once more
         self._put_on: tuple[Any, Any] = (None, None)
 
     def hindrance(self) -> str:
@@ -110,6 +110,9 @@ class TorchRewinds:
         self._again = deque(torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, list(self._batches)))
         return self._snapshot.put_back()
 
+    def repeat(self, times: int) -> None:
+        self._again = _Repeated(list(self._again or ()), times)
+
     def serve_batches(self, on_next: Callable[[bool], None]) -> None:
         original = _Iterator.__next__
 
@@ -151,6 +154,22 @@ class TorchRewinds:
         self._snapshot = Snapshot()
         self._batches.clear()
         self._keeping = False
+
+
+class _Repeated:
+    """Batches in turn, many times over; each time a copy, since a loop may change its batch in place."""
+
+    def __init__(self, batches: list[Any], times: int) -> None:
+        self._batches = batches
+        self._left = times * len(batches)
+
+    def __len__(self) -> int:
+        return self._left
+
+    def popleft(self) -> Any:
+        batch = self._batches[-self._left % len(self._batches)]
+        self._left -= 1
+        return torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, batch)
 
 
 def _save_nothing(*args: object, **kwargs: object) -> None:

@@ -54,7 +54,7 @@ class Scaling:
 
         def __init__(scaler, *args, **kwargs):
             original(scaler, *args, **kwargs)
-            if watching.active:
+            if watching.attached:
                 found(scaler)
 
         return __init__

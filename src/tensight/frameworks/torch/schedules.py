@@ -48,7 +48,7 @@ class Schedulers:
                 original(scheduler, *args, **kwargs)
             finally:
                 self._inside -= 1
-            if watching.active and not self._inside:
+            if watching.attached and not self._inside:
                 found(scheduler)
 
         return __init__

@@ -66,7 +66,9 @@ class Watching:
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
-        self.active = True
+        self.attached = True
+        self.active = True  # attached and awake
+        self.asleep = False  # steps are counted and losses heard, nothing else
         self.deep = False  # module outputs are looked at
         self.gradients = False  # gradients and weights are looked at
         self.inputs = False  # level module: inputs of modules too
@@ -87,6 +89,8 @@ class Watching:
 
     def depth_changed(self) -> None:
         sink = self.sink
+        self.asleep = self.attached and sink.depth < Depth.LIGHT
+        self.active = self.attached and not self.asleep
         self.deep = self.active and sink.depth >= Depth.ALL
         self.gradients = self.active and sink.depth >= Depth.GRADIENTS
         self.inputs = self.deep and sink.level != "watch"
@@ -95,6 +99,7 @@ class Watching:
 
     def stop(self) -> None:
         """All probes become inert, also those that somebody else keeps a hold of."""
+        self.attached = self.asleep = False
         self.active = self.deep = self.gradients = self.inputs = self.observing = False
         self._last = None
 
