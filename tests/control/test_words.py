@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tensight.control import Continue, NextNode, RunToNode, Step, Terminate
 from tensight.control.address import Address, find, from_environment, leave
-from tensight.control.prompt import parse
+from tensight.control.prompt import Terminal, parse
 from tensight.errors import UsageError
 
 
@@ -62,3 +64,44 @@ def test_commands_at_the_terminal(line: str, command: object) -> None:
 def test_what_is_no_command_is_answered_with_those_there_are(line: str) -> None:
     with pytest.raises(UsageError, match="continue"):
         parse(line)
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Terminal, int, list[str]]]:
+    """A terminal in the foreground, what is typed into it, and what it says."""
+    monkeypatch.setattr(Terminal, "_is_ours", lambda self: True)
+    reader, writer = os.pipe()
+    said: list[str] = []
+    yield Terminal(said.append, reader), writer, said
+    os.close(reader)
+
+
+def test_a_line_that_was_typed_is_a_command(typed: tuple[Terminal, int, list[str]]) -> None:
+    terminal, writer, said = typed
+    assert terminal.command() is None  # nothing was typed, and nothing was waited for
+    os.write(writer, b"s 5\n")
+    assert terminal.command() == Step(5)
+    os.write(writer, b"nonsense\n")
+    assert terminal.command() is None
+    assert "is no command here" in said[-1]
+    os.close(writer)
+
+
+def test_the_end_of_input_lets_the_training_go_on_and_is_not_waited_for_again(
+    typed: tuple[Terminal, int, list[str]],
+) -> None:
+    terminal, writer, _ = typed
+    os.close(writer)
+    assert terminal.command() == Continue()
+    assert terminal.descriptors == ()
+    assert terminal.command() is None
+
+
+def test_a_terminal_that_somebody_else_has_is_left_alone() -> None:
+    reader, writer = os.pipe()  # no terminal of this process
+    os.write(writer, b"c\n")
+    terminal = Terminal(lambda text: None, reader)
+    assert terminal.descriptors == ()
+    assert terminal.command() is None
+    os.close(reader)
+    os.close(writer)

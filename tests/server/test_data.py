@@ -10,6 +10,7 @@ import pytest
 
 from tensight.records import Module, Network
 from tensight.runs.muting import muted_beside
+from tensight.server import recording
 from tensight.store import Writer
 from tests.page.recorded import write_run
 from tests.server.serving import client, news, serving
@@ -130,6 +131,16 @@ def test_hits_are_filtered_counted_and_paged(page: httpx.Client) -> None:
         == own["total"] - ask(name="head.scale", condition="TL", own=1)["total"]
     )  # type: ignore[operator]
     assert ask(errors=1)["total"] > total  # type: ignore[operator]
+
+
+def test_hits_beyond_what_is_held_are_seen_step_by_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "MOST_HITS", 3)
+    with client(folder) as page:
+        listed = page.get("/api/runs/lenet-1/hits").json()
+        assert listed["total"] == 3
+        assert "Only the first 3 hits" in listed["note"]
+        assert page.get("/api/runs/lenet-1/hits?step=11").json()["total"] > 3
+        assert page.get("/api/runs/lenet-1").json()["row"]["hits"] > 3
 
 
 def test_the_tree_has_every_module_with_its_hits(page: httpx.Client) -> None:
@@ -291,8 +302,6 @@ def test_pages_are_told_what_is_new(folder: Path) -> None:
 
 
 def test_an_error_of_ours_is_an_answer_and_no_silence(own: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tensight.server import recording
-
     def fail(self: object) -> None:
         raise ZeroDivisionError("a mistake")
 

@@ -61,4 +61,3 @@ async function first(run: string): Promise<void> {
     if (route.peek().run === run && error instanceof Refused) trouble.value = error;
   }
 }
-

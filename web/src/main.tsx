@@ -12,7 +12,13 @@ import "./style.css";
 function Page(): JSX.Element {
   return (
     <>
-      {trouble.value?.code === 401 || trouble.value?.code === 403 ? <Locked /> : route.value.run === null ? <RunList /> : <RunPage />}
+      {trouble.value?.code === 401 || trouble.value?.code === 403 ? (
+        <Locked />
+      ) : route.value.run === null ? (
+        <RunList />
+      ) : (
+        <RunPage />
+      )}
       {notice.value && (
         <div class={notice.value.bad ? "notice bad" : "notice"} role={notice.value.bad ? "alert" : "status"}>
           {notice.value.text}

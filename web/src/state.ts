@@ -3,7 +3,17 @@
 import { computed, effect, signal } from "@preact/signals";
 import { at, get, post, Refused } from "./net";
 import { go, route } from "./route";
-import type { ConditionForm, Control, Driving, LiveNews, NodeRow, StepColumns, StepNews, Summary, Welcome } from "./types";
+import type {
+  ConditionForm,
+  Control,
+  Driving,
+  LiveNews,
+  NodeRow,
+  StepColumns,
+  StepNews,
+  Summary,
+  Welcome,
+} from "./types";
 
 export const welcome = signal<Welcome | null>(null);
 export const summary = signal<Summary | null>(null);
@@ -47,9 +57,12 @@ export const isLive = computed<boolean>(() => {
 export function say(text: string, bad = false): void {
   const note = { text, bad };
   notice.value = note;
-  setTimeout(() => {
-    if (notice.peek() === note) notice.value = null;
-  }, bad ? 9000 : 4000);
+  setTimeout(
+    () => {
+      if (notice.peek() === note) notice.value = null;
+    },
+    bad ? 9000 : 4000,
+  );
 }
 
 /** Runs something that may be refused, and says so. */
@@ -141,7 +154,7 @@ function joined(before: ReadonlyMap<number, StepColumns>, news: StepNews): Reado
       after.set(more.rank, more);
       continue;
     }
-    const scalars: Record<string, (StepColumns["loss"][number])[]> = {};
+    const scalars: Record<string, StepColumns["loss"][number][]> = {};
     for (const name of new Set([...Object.keys(old.scalars), ...Object.keys(more.scalars)]))
       scalars[name] = [
         ...(old.scalars[name] ?? old.step.map(() => null)),

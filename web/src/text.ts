@@ -39,7 +39,8 @@ export function value(x: Num | Int | string | boolean | null | undefined, digits
   if (Object.is(x, -0)) return "−0";
   const size = Math.abs(x);
   let text: string;
-  if (Number.isInteger(x) && size < 1e15) text = size < 1e6 ? String(x) : x.toLocaleString("en-US").replaceAll(",", "\u202f");
+  if (Number.isInteger(x) && size < 1e15)
+    text = size < 1e6 ? String(x) : x.toLocaleString("en-US").replaceAll(",", "\u202f");
   else if (size >= 1e-3 && size < 1e6) text = String(Number(x.toPrecision(digits)));
   else text = Number(x.toPrecision(digits)).toExponential().replace("e+", "e");
   return text.replaceAll("-", "−");

@@ -233,7 +233,7 @@ class Recorder:
         """A bad step was run again: what it showed is stored and may change what we conclude."""
         self.writer.replay(replay)
         new = self._guard("diagnosis", lambda: self.engine.replay(replay)) or []
-        self._guard("diagnosis", lambda: self._conclude(new))
+        self._guard("diagnosis", lambda: self._conclude(new, last=True))
         return new
 
     def stop(self, reason: str) -> None:
@@ -253,7 +253,7 @@ class Recorder:
                 self._guard("diagnosis", lambda: self.engine.rest(self._rest()))
             self._each(lambda companion: companion.ending())
             self._say_coverage()
-            self._guard("diagnosis", lambda: self._conclude(self.engine.end(crashed=crashed)))
+            self._guard("diagnosis", lambda: self._conclude(self.engine.end(crashed=crashed), last=True))
         self._ended = True
         end = RunEnd(
             ended=ended,
@@ -460,9 +460,9 @@ class Recorder:
             self._in_trouble = True
             self.budget.trouble(self.step)
 
-    def _conclude(self, new: Iterable[Finding]) -> None:
+    def _conclude(self, new: Iterable[Finding], *, last: bool = False) -> None:
         new = list(new)
-        if new:
+        if new or last:
             self.writer.findings(self.engine.findings)
         for finding in new:
             self._voice_call(lambda finding=finding: self._voice.finding(finding))  # type: ignore[misc]

@@ -15,11 +15,15 @@ COMMANDS = {
     "run": "tensight.cli.run:run",
     "explain": "tensight.cli.explain:explain",
     "check": "tensight.cli.check:check",
+    "preflight": "tensight.cli.preflight:preflight",
     "params": "tensight.cli.params:params",
     "demo": "tensight.cli.demo:demo",
     "doctor": "tensight.cli.doctor:doctor",
     "view": "tensight.cli.view:view",
     "serve": "tensight.cli.serve:serve",
+    "ckpt": "tensight.cli.ckpt:ckpt",
+    "compare": "tensight.cli.compare:compare",
+    "twice": "tensight.cli.twice:twice",
 }
 
 

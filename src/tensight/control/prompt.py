@@ -41,15 +41,20 @@ def parse(line: str) -> Command | None:
 class Terminal:
     """The user's terminal, read without ever waiting for it."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self.descriptor = sys.stdin.fileno()
+    def __init__(self, say: Callable[[str], None], descriptor: int | None = None) -> None:
+        self._descriptor = sys.stdin.fileno() if descriptor is None else descriptor
         self._say = say
         self._closed = False
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What to wait for: nothing once the terminal is gone, or while somebody else has it."""
+        return (self._descriptor,) if not self._closed and self._is_ours() else ()
 
     def _is_ours(self) -> bool:
         """Whether we are in the foreground: a job in the background that reads the terminal is stopped for it."""
         try:
-            return os.tcgetpgrp(self.descriptor) == os.getpgrp()
+            return os.tcgetpgrp(self._descriptor) == os.getpgrp()
         except OSError:
             return False
 
@@ -57,13 +62,16 @@ class Terminal:
         self._say(HELP)
 
     def command(self) -> Command | None:
-        """What was typed, if a whole line was."""
-        if self._closed or not self._is_ours() or not select.select([self.descriptor], [], [], 0)[0]:
+        """What was typed, if a whole line was. The end of input lets the training go on."""
+        if not self.descriptors or not select.select([self._descriptor], [], [], 0)[0]:
             return None
-        data = os.read(self.descriptor, 4096)
+        try:
+            data = os.read(self._descriptor, 4096)
+        except OSError:
+            data = b""
         if not data:
             self._closed = True
-            return Continue()  # nobody is at the terminal any more
+            return Continue()
         try:
             command = parse(data.decode(errors="replace").splitlines()[0])
         except UsageError as error:

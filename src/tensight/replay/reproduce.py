@@ -9,21 +9,28 @@ from tensight.errors import NameNotFound
 from tensight.records import Replay
 
 
-def script(replay: Replay, run: Path) -> str:
-    """A script that shows the fault by itself. It reads the operator's inputs from the run."""
-    if not replay.operator or not replay.tensors:
+def script(replay: Replay, run: Path, *, beside: str = "") -> str:
+    """A script that shows the fault by itself.
+
+    It reads the operator's inputs from the run, or from the file `beside` that lies beside the script.
+    """
+    if not re.fullmatch(r"\w+(\.\w+)+", replay.operator) or not replay.tensors:
         raise NameNotFound(
             f"step {replay.step}: the replay ({replay.status}) kept no operator with its inputs; nothing can be shown"
         )
     place = ""
     if replay.source is not None:
         place = f", {replay.source.file}:{replay.source.line}  {replay.source.code}"
+    kept = repr(str((run / replay.tensors).resolve()))
+    if beside:
+        kept = f"pathlib.Path(__file__).with_name({beside!r})"
     lines = [
-        f"# step {replay.step}, {replay.phase}: {replay.operator}{place}",
+        " ".join(f"# step {replay.step}, {replay.phase}: {replay.operator}{place}".split()),
+        *(["import pathlib", ""] if beside else []),
         "import torch",
         "from safetensors.torch import load_file",
         "",
-        f"values = load_file({str((run / replay.tensors).resolve())!r})",
+        f"values = load_file({kept})",
         'inputs = [values[name] for name in sorted(values) if name.startswith("input.")]',
     ]
     if replay.phase == "backward":

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tensight.errors import RunError
 from tensight.records import Finding, Hit, Source
 from tensight.runs.words import plain
+from tensight.runs.writing import write_whole
 
 if TYPE_CHECKING:
     from tensight.runs.run import Run
@@ -59,21 +57,8 @@ def build(run: Run, *, muted: Collection[str] = ()) -> dict[str, Any]:
 
 def write(run: Run, path: str | Path, *, muted: Collection[str] = ()) -> None:
     """Write the report to a file, which appears whole or not at all."""
-    target = Path(path)
     text = json.dumps(build(run, muted=muted), indent=1, ensure_ascii=False, allow_nan=False)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".new")
-        try:
-            with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(text + "\n")
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise RunError(f"the report {target} cannot be written: {error}") from error
+    write_whole(path, text + "\n", "the report")
 
 
 def hit_rows(hits: Iterable[Hit]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -17,6 +18,9 @@ from tensight.records import Finding, Hit, StepRecord, TensorInfo, Watchpoint
 from tensight.records.run import Ended
 from tensight.runs.muting import MUTED, muted_beside
 from tensight.server.answers import NetworkRow, RunRow, ShownFinding, StepColumns, StepNews
+
+MOST_HITS = 200_000
+"""How many hits are held at once: the first ones, since causes come before consequences."""
 
 
 class Columns:
@@ -62,6 +66,7 @@ class Recording:
         self.lock = threading.RLock()
         self.readers: dict[int, store.Reader] = {}
         self.hits: list[Hit] = []
+        self.hits_left_out = 0
         self.sequence = 0  # counts everything that was taken in
         self.structure = 0  # sequence of the last change of modules and tensors
         self.about = 0  # sequence of the last change of anything but steps
@@ -142,7 +147,7 @@ class Recording:
                     loss=last.loss if last is not None else None,
                     ended=self.ended,
                     findings=sum(not one.finding.muted for one in self.findings),
-                    hits=sum(hit.error is None for hit in self.hits),
+                    hits=sum(sum(columns.hits) for columns in self._columns.values()),
                 )
             except Exception as error:  # one broken run must not hide the others
                 return RunRow(id=self.id, path=str(self.folder), error=str(error) or type(error).__name__)
@@ -177,6 +182,15 @@ class Recording:
             return Counter(
                 (hit.network, hit.node) for hit in self.hits if hit.error is None and step in (None, hit.step)
             )
+
+    def hits_of(self, step: int) -> list[Hit]:
+        """All hits of one step, also of one whose hits are not held."""
+        with self.lock:
+            hits: list[Hit] = []
+            for rank in sorted(self.readers):
+                with contextlib.suppress(NameNotFound):
+                    hits.extend(self.readers[rank].steps.head(step).hits)
+            return hits
 
     def mute(self, key: str, muted: bool) -> None:
         """Keep beside the run that a finding should interrupt nobody."""
@@ -214,7 +228,9 @@ class Recording:
                 continue  # written again when it was thinned
             record = reader.steps.head(step)
             columns.add(record, self.sequence)
-            self.hits.extend(record.hits)
+            room = max(0, MOST_HITS - len(self.hits))
+            self.hits.extend(record.hits[:room])
+            self.hits_left_out += len(record.hits[room:])
 
 
 def _write(path: Path, content: object) -> None:

@@ -224,7 +224,7 @@ class Controlling(Companion):
             if terminal is None:
                 self._link.wait(self._patience())
             else:
-                self._link.wait(self._patience(), terminal.descriptor)
+                self._link.wait(self._patience(), *terminal.descriptors)
                 command = terminal.command()
                 if command is not None:
                     self._obey(command)

@@ -15,7 +15,7 @@ from tensight.session import startup
 from tensight.session.companions import companions
 from tensight.session.crashing import crash_of
 from tensight.session.program import Outcome, Program
-from tensight.session.session import Session, ended_word, is_off
+from tensight.session.session import Companions, Session, ended_word, is_off
 from tensight.session.settings import Settings
 from tensight.session.terminal import Terminal
 
@@ -29,11 +29,18 @@ class Ending:
     hits: int = 0
 
 
-def launch(program: Program, settings: Settings, *, report: Path | None = None) -> Ending:
+def launch(
+    program: Program,
+    settings: Settings,
+    *,
+    report: Path | None = None,
+    companions: Companions = companions,
+    terminal: Terminal | None = None,
+) -> Ending:
     """Run a program under the debugger in this process. The program's own exit code is kept."""
     if is_off():
         return Ending(program.run().exit_code)
-    terminal = Terminal()
+    terminal = terminal or Terminal()
     session = Session(settings, terminal, companions)
     session.start()
     startup.offer(session.folder, settings)

@@ -53,48 +53,55 @@ export function Chart(props: ChartProps): JSX.Element {
         </b>
         <span class="grow" />
         <span class="chart-now" aria-hidden="true">
-          step {cursor} <b class={now !== null && now !== undefined && !Number.isFinite(now) ? "bad" : ""}>{value(now)}</b>
+          step {cursor}{" "}
+          <b class={now !== null && now !== undefined && !Number.isFinite(now) ? "bad" : ""}>{value(now)}</b>
         </span>
         {props.children}
       </figcaption>
       <div class="chart" ref={box}>
-      <svg
-        width={width}
-        height={height}
-        role="img"
-        aria-label={`${props.title} over steps ${props.from} to ${props.to}; ${value(now)} at step ${cursor}`}
-        onMouseMove={(event) => setHover(toStep(event))}
-        onMouseLeave={() => setHover(null)}
-        onClick={(event) => props.steps.length > 0 && props.onSelect(toStep(event))}
-      >
-        {drawn.ticks.map((tick) => (
-          <g key={tick.text}>
-            <line class="grid" x1={LEFT} x2={width - RIGHT} y1={tick.y} y2={tick.y} />
-            <text class="axis" x={LEFT - 6} y={tick.y + 3.5} text-anchor="end">
-              {tick.text}
-            </text>
-          </g>
-        ))}
-        <text class="axis" x={LEFT} y={height - 4}>
-          {props.from}
-        </text>
-        <text class="axis" x={width - RIGHT} y={height - 4} text-anchor="end">
-          {props.to}
-        </text>
-        <path class="line" d={drawn.path} />
-        {drawn.dots.map(([x, y]) => (
-          <circle class="dot" cx={x} cy={y} r="2" />
-        ))}
-        {drawn.bad.map(([start, end]) => (
-          <rect class="bad-mark" x={start - 2} width={end - start + 4} y="2" height="5" rx="1" />
-        ))}
-        {props.selected >= props.from && props.selected <= props.to && (
-          <line class="selected" x1={drawn.x(props.selected)} x2={drawn.x(props.selected)} y1={TOP} y2={height - BOTTOM} />
-        )}
-        {hover !== null && (
-          <line class="hover" x1={drawn.x(hover)} x2={drawn.x(hover)} y1={TOP} y2={height - BOTTOM} />
-        )}
-      </svg>
+        <svg
+          width={width}
+          height={height}
+          role="img"
+          aria-label={`${props.title} over steps ${props.from} to ${props.to}; ${value(now)} at step ${cursor}`}
+          onMouseMove={(event) => setHover(toStep(event))}
+          onMouseLeave={() => setHover(null)}
+          onClick={(event) => props.steps.length > 0 && props.onSelect(toStep(event))}
+        >
+          {drawn.ticks.map((tick) => (
+            <g key={tick.text}>
+              <line class="grid" x1={LEFT} x2={width - RIGHT} y1={tick.y} y2={tick.y} />
+              <text class="axis" x={LEFT - 6} y={tick.y + 3.5} text-anchor="end">
+                {tick.text}
+              </text>
+            </g>
+          ))}
+          <text class="axis" x={LEFT} y={height - 4}>
+            {props.from}
+          </text>
+          <text class="axis" x={width - RIGHT} y={height - 4} text-anchor="end">
+            {props.to}
+          </text>
+          <path class="line" d={drawn.path} />
+          {drawn.dots.map(([x, y]) => (
+            <circle class="dot" cx={x} cy={y} r="2" />
+          ))}
+          {drawn.bad.map(([start, end]) => (
+            <rect class="bad-mark" x={start - 2} width={end - start + 4} y="2" height="5" rx="1" />
+          ))}
+          {props.selected >= props.from && props.selected <= props.to && (
+            <line
+              class="selected"
+              x1={drawn.x(props.selected)}
+              x2={drawn.x(props.selected)}
+              y1={TOP}
+              y2={height - BOTTOM}
+            />
+          )}
+          {hover !== null && (
+            <line class="hover" x1={drawn.x(hover)} x2={drawn.x(hover)} y1={TOP} y2={height - BOTTOM} />
+          )}
+        </svg>
       </div>
     </figure>
   );

@@ -89,6 +89,7 @@ class Checkpoint(msgspec.Struct):
     format: str
     framework: str
     entries: dict[str, Entry]
+    nested: frozenset[str] = frozenset()  # names of the dictionaries inside the file: 'model', 'optimizer.state'
     values: dict[str, Plain] = {}  # plain values beside the tensors: epoch, learning rate, …
 
     @property

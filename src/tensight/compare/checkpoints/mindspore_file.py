@@ -35,7 +35,7 @@ _WORDS = {dtype: word for word, dtype in _DTYPES.items()}
 _SLICE = 512 << 20
 _MOST_TENSORS = 5_000_000
 _TRAILER = 17
-_EXTRA = frozenset(("epoch", "lr", "tag", "epoch_num", "step_num", "global_step", "learning_rate", "network"))
+_BESIDE = frozenset(("epoch", "lr", "epoch_num", "step_num", "loss_scale"))  # what callbacks add to the weights
 
 
 def matches(head: bytes, size: int) -> bool:
@@ -82,16 +82,19 @@ def read(path: Path) -> Checkpoint:
     values: dict[str, Plain] = {}
     for name, (dtype, shape, places) in pieces.items():
         if dtype == "str":
-            values[name] = bytes(file[places[0][0] : places[0][1]]).decode("utf-8", "replace").rstrip("\0")
-            if "\0" in str(values[name]):  # NumPy's own text: four bytes a character
-                values[name] = bytes(file[places[0][0] : places[0][1]]).decode("utf-32-le", "replace").rstrip("\0")
+            values[name] = _plain_text(b"".join(bytes(file[start:stop]) for start, stop in places))
             continue
         entry = _entry(path, name, dtype, shape, places, file)
-        if name in _EXTRA and entry.count == 1 and "." not in name:
+        if name in _BESIDE and entry.shape == ():
             values[name] = entry.numpy().reshape(()).item()
         else:
             entries[name] = entry
-    return Checkpoint(path, "mindspore", "mindspore", entries, values)
+    return Checkpoint(path, "mindspore", "mindspore", entries, values=values)
+
+
+def _plain_text(content: bytes) -> str:
+    """Text as NumPy holds it, four bytes a character."""
+    return content.decode("utf-32-le" if len(content) % 4 == 0 else "utf-8", "replace").rstrip("\0")
 
 
 def _checked_end(path: Path, file: Array) -> int:
@@ -112,7 +115,7 @@ def _entry(
     held = np.dtype(HELD[_DTYPES[dtype]])
     size = sum(stop - start for start, stop in places)
     if shape == (0,) and size == held.itemsize:
-        shape = ()  # how MindSpore writes a scalar
+        shape = ()  # how earlier versions write a scalar
     count = 1
     for length in shape:
         count *= length
@@ -214,15 +217,14 @@ def write(path: Path, entries: Iterable[Entry], values: dict[str, Plain], framew
                 _put(file, entry.name, entry.shape, _WORDS[entry.dtype], content[start : start + _SLICE].tobytes())
         for name, value in values.items():
             if isinstance(value, str):
-                _put(file, name, (), "str", np.array(value).tobytes())
+                _put(file, name, (0,), "str", np.array(value).tobytes())
             elif value is not None:
                 kind = "Bool" if isinstance(value, bool) else "Int64" if isinstance(value, int) else "Float32"
                 _put(file, name, (), kind, np.array(value, HELD[_DTYPES[kind]]).tobytes())
 
 
 def _put(file: Any, name: str, shape: tuple[int, ...], dtype: str, content: bytes) -> None:
-    dims = shape or (0,)  # how MindSpore writes a scalar
-    tensor = b"".join(b"\x08" + _number(length) for length in dims)
+    tensor = b"".join(b"\x08" + _number(length) for length in shape)
     tensor += _text(2, dtype.encode()) + b"\x1a" + _number(len(content))
     value = _text(1, name.encode()) + b"\x12" + _number(len(tensor) + len(content)) + tensor
     file.write(b"\x0a" + _number(len(value) + len(content)) + value)

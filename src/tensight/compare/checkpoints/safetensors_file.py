@@ -64,7 +64,7 @@ def read(path: Path) -> Checkpoint:
         framework = _FRAMEWORKS.get(str(metadata.get("format")), "")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged: its header cannot be read ({error})") from error
-    return Checkpoint(path, "safetensors", framework, entries, {})
+    return Checkpoint(path, "safetensors", framework, entries)
 
 
 def _entry(path: Path, name: str, said: dict[str, Any], base: int, file: Any) -> Entry:

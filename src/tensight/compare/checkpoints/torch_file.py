@@ -36,14 +36,15 @@ def read(path: Path) -> Checkpoint:
     described = pickles.load(bytes(file[start : start + size]), str(path))
     entries: dict[str, Entry] = {}
     values: dict[str, Plain] = {}
-    for name, value in _leaves(described, path):
+    nested: set[str] = set()
+    for name, value in _leaves(described, path, nested):
         if isinstance(value, pickles.Strided):
             entries[name] = _entry(name, value, records, file)
         elif isinstance(value, (bool, int, float, str)):
             values[name] = value
     if not entries:
         raise CheckpointError(f"{path} holds no tensor")
-    return Checkpoint(path, "torch", "torch", entries, values)
+    return Checkpoint(path, "torch", "torch", entries, frozenset(nested), values)
 
 
 def refuse_legacy(path: Path) -> Checkpoint:
@@ -83,7 +84,7 @@ def _records(path: Path, file: Array) -> dict[str, tuple[int, int]]:
     return records
 
 
-def _leaves(value: Any, path: Path) -> Iterator[tuple[str, Any]]:
+def _leaves(value: Any, path: Path, nested: set[str]) -> Iterator[tuple[str, Any]]:
     """Everything that is no container, by its path in the containers."""
     waiting: list[tuple[str, Any, int]] = [("", value, 0)]
     seen = 0
@@ -99,6 +100,7 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[str, Any]]:
         else:
             yield name or "tensor", value
             continue
+        nested.add(name)
         for key, item in reversed(parts):
             waiting.append((f"{name}.{key}" if name else key, item, depth + 1))
 

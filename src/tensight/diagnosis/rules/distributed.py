@@ -41,8 +41,8 @@ class DdpWrapperBypassed(Rule):
                 code=line.code if line else None,
             ),
             why=(
-                f"gradients of {event.values.get('parameters')} parameters were used by the optimizer although the forward"
-                f" of {event.part} was not called before: it averages (all-reduces) gradients between ranks only in a"
+                f"gradients of {event.values.get('parameters')} parameters were used by the optimizer although the"
+                f" forward of {event.part} was not called before: it averages (all-reduces) gradients between ranks only in a"
                 " backward pass that follows its own forward. Each process now trains its own replica, and the replicas"
                 " differ from the first update on"
             ),

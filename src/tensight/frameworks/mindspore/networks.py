@@ -24,7 +24,10 @@ ACTIVATIONS = frozenset(
     Softmax2d Softmin LogSoftmax GLU Threshold SoftmaxExt PReLUExt GELUExt
     """.split()  # noqa: SIM905 - a list of a hundred quotes is harder to read
 )
-_SETTINGS = ("p", "keep_prob", "axis", "dim", "use_batch_statistics", "momentum", "eps", "in_channels", "out_channels")
+_SETTINGS = (
+    *("p", "keep_prob", "axis", "dim", "use_batch_statistics", "momentum", "eps", "in_channels", "out_channels"),
+    *("epsilon", "approximate", "alpha", "pad_mode", "padding", "has_bias"),
+)
 _RUNNING = ("moving_mean", "moving_variance")
 
 

@@ -19,7 +19,9 @@ from tensight.frameworks.torch.activations import Activations
 from tensight.frameworks.torch.backward import Backward
 from tensight.frameworks.torch.calls import Calls
 from tensight.frameworks.torch.cannot import CANNOT
+from tensight.frameworks.torch.compiled import Compiled
 from tensight.frameworks.torch.created import Created
+from tensight.frameworks.torch.graphs import Graphs
 from tensight.frameworks.torch.loaders import Loaders
 from tensight.frameworks.torch.losses import Losses
 from tensight.frameworks.torch.modes import Modes
@@ -73,10 +75,17 @@ class TorchAdapter:
         self.backward.holds_parameters = self._is_trained_by_an_optimizer
         self.calls.look_at_start = self.updates.look_at_start
         self.calls.before_forward.append(self.backward.weights_may_have_changed)
+        graphs = Graphs(watching)
+        self.calls.before_forward.append(graphs.called)
+        self.calls.note = graphs.note
+        self.optimizers.before_step.append(graphs.before_update)
         replicas = Replicas(watching, patches)
         self.calls.before_forward.append(replicas.called)
         self.backward.on_root.append(replicas.root)
         self.optimizers.before_step.append(replicas.before_update)
+        self.compiled = Compiled(watching, self.networks, self.calls, patches)
+        self.calls.compiled_ended = self.compiled.ended
+        self.backward.on_root.append(self.compiled.judge)
         Reading(watching, patches)
         self.operators = OperatorLevel(watching)
         self.operators.follow()

@@ -34,13 +34,14 @@ class Calls:
         self.networks = networks
         self.before_forward: list = []  # called before an outermost call
         self.fed: Any = None  # told of the tensors an outermost call was given
+        self.note: Any = None  # told of results inside an outermost call
         self.look_at_start: Any = None  # looks at a model's parameters before its first call
         self.function_like: Any = None  # looks at results of activation modules that belong to no network
         self._stamp_of_calls = -1
         self._outermost_calls = [0, 0]  # without and with gradients, between two backward passes
         self._evaluation = 0
-        self._observing = False
-        self._compiled = False
+        self.looking = False  # the tensors of the running outermost call are looked at
+        self.compiled_ended: Any = None  # told of a compiled model when it has returned
         self._said: set[str] = set()
         patches.wrap(nn.Module, "__call__", self._around)
 
@@ -80,7 +81,7 @@ class Calls:
                     leave(None, module, args, kwargs, result)
                 return result
             watching.outermost = True
-            watching.observing = self._observing and not self._compiled
+            watching.observing = self.looking
             scopes.append(scope)
             try:
                 result = original(module, *args, **kwargs)
@@ -116,11 +117,10 @@ class Calls:
         model = self.networks.models.get(entry.network)
         if model is not None and not model.started and watching.gradients:
             self.look_at_start(model)
-        self._compiled = model is not None and model.compiled
         watching.thread = threading.get_ident()
-        self._observing = watching.deep and self._may_observe(grad)
+        self.looking = watching.deep and self._may_observe(grad)
         scope = Scope(entry, self._number(entry), entry.ref() is not module)
-        if self._observing:
+        if self.looking:
             self._inputs(entry, args, kwargs, scope.call, "input", "input")
         return scope
 
@@ -147,11 +147,13 @@ class Calls:
     def _end(self, scope: Scope, result: object) -> None:
         watching = self.watching
         try:
-            if self._observing and watching.deep:
+            if self.looking and watching.deep:
                 self._outputs(scope, result)
             model = self.networks.models.get(scope.entry.network)
             if model is not None and model.incomplete:
                 self.networks.describe(model)
+            if model is not None and model.compiled and self.compiled_ended is not None:
+                self.compiled_ended(model)
         finally:
             watching.sink.forwarded(scope.entry.network)
 
@@ -215,7 +217,7 @@ class Calls:
             watched = self._tensor(entry, call, slot, tensor, kind)
             watching.look(watched, tensor, watching.phase)
             if kind == "module_input" and tensor.requires_grad and not tensor.is_leaf and torch.is_grad_enabled():
-                self._hook(tensor, [self._tensor(entry, call, slot, tensor, "input_gradient")])
+                self.hook(tensor, [self._tensor(entry, call, slot, tensor, "input_gradient")])
 
     def _outputs(self, scope: Scope, result: object) -> None:
         watching = self.watching
@@ -226,12 +228,14 @@ class Calls:
             sharing = watching.look_at_output(watched, tensor, watching.phase)
             if not tensor.requires_grad or tensor.is_leaf or watching.phase == "evaluation":
                 continue
+            if self.note is not None and entry.path:
+                self.note(tensor)
             gradient = self._tensor(entry, call, slot, tensor, "output_gradient")
             if sharing is not None:
                 sharing.append(gradient)
             else:
                 sharing = [gradient]
-                self._hook(tensor, sharing)
+                self.hook(tensor, sharing)
                 watching.share_hook(sharing)
 
     def _tensor(self, entry: Entry, call: int, slot: str, tensor: torch.Tensor, kind: Kind) -> Watched:
@@ -251,7 +255,7 @@ class Calls:
             phase=phase,
         )
 
-    def _hook(self, tensor: torch.Tensor, sharing: list[Watched]) -> None:
+    def hook(self, tensor: torch.Tensor, sharing: list[Watched]) -> None:
         """A hook on the tensor, never a backward hook on the module: those fail when the result is changed in place."""
         watching = self.watching
         failed = watching.failed

@@ -15,6 +15,7 @@ from tensight.frameworks.torch.activations import Activations
 from tensight.frameworks.torch.graph import expression
 from tensight.frameworks.torch.loss_facts import facts, shape_text
 from tensight.frameworks.torch.statistics import PLAIN
+from tensight.frameworks.torch.label_probe import LabelProbe
 from tensight.frameworks.torch.watching import Watched, Watching
 from tensight.records import Kind, Part, Source
 from tensight.records.event import Value
@@ -52,6 +53,7 @@ class Losses:
         self._parts: set[str] = set()
         self._table: dict[object, Watched] = {}
         self._differences: list[Difference] = []
+        self._probe = LabelProbe(watching)
         for name in FUNCTIONS:
             patches.wrap(F, name, functools.partial(self._around, function=name))
         for owner, name in ((torch.Tensor, "__sub__"), (torch.Tensor, "sub"), (torch, "sub")):
@@ -98,7 +100,9 @@ class Losses:
             values["target_equals_input"] = self._is_input(target)
         if result.numel() == 1 and result.device.type == "cpu":
             values["value"] = float(result.detach().item())
+        values["grad"] = True
         watching.sink.event("loss", function, values, source)
+        self._probe.look([tensor for ref in self._inputs if (tensor := ref()) is not None], target)
         if watching.deep:
             self._look(function, prediction, target)
 

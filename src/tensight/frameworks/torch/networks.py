@@ -118,7 +118,7 @@ class Networks:
         entry = self.entries.values.get(id(inner))
         if entry is not None:
             if inner is not module and is_compiled(module):
-                self._compiled(entry)
+                self.compiled(entry.network)
             return entry
         if inner in self._ignored:
             return None
@@ -138,8 +138,6 @@ class Networks:
         model = Model(self._free_name(name or type(root).__name__), root, self.created.source(root))
         model.compiled = compiled or is_compiled(outer)
         self.models[model.name] = model
-        if model.compiled:
-            self._gap(model)
         self.describe(model)
         return model
 
@@ -327,19 +325,12 @@ class Networks:
             free, number = f"{name}-{number}", number + 1
         return free
 
-    def _compiled(self, entry: Entry) -> None:
-        model = self.models.get(entry.network)
+    def compiled(self, network: str) -> None:
+        """A network turned out to run compiled."""
+        model = self.models.get(network)
         if model is not None and not model.compiled:
             model.compiled = True
-            self._gap(model)
             self.describe(model)
-
-    def _gap(self, model: Model) -> None:
-        self.watching.sink.gap(
-            f"the inside of {model.name}",
-            "torch.compile runs it outside Python",
-            "its result, loss, gradients and weights are watched; run without compile to see its modules",
-        )
 
 
 def _has_parameters(module: nn.Module) -> bool:

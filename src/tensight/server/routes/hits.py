@@ -27,8 +27,14 @@ HISTORY = 120
 def page(request: Request) -> Response:
     """Hits in order of execution. Filters: step, rank, condition, kind, watchpoint, name, errors, own."""
     run = recording(request)
+    step = number(request, "step")
     with run.lock:
-        return Json(_page(request, run.hits))
+        note = ""
+        if step is None and run.hits_left_out:
+            note = (
+                f"Only the first {len(run.hits)} hits are listed; {run.hits_left_out} later ones are seen step by step."
+            )
+        return Json(_page(request, run.hits if step is None else run.hits_of(step), note=note))
 
 
 async def recheck(request: Request) -> Response:
@@ -37,7 +43,7 @@ async def recheck(request: Request) -> Response:
     rank = number(request, "rank")
     step = number(request, "step")
     hits, note = await run_in_threadpool(judge_again, run, rank, step)
-    return Json(_page(request, hits, recheck=True, note=note, ignore_step=True))
+    return Json(_page(request, hits, recheck=True, note=note))
 
 
 def judge_again(run: Recording, rank: int | None, step: int | None) -> tuple[list[Hit], str]:
@@ -65,18 +71,15 @@ def judge_again(run: Recording, rank: int | None, step: int | None) -> tuple[lis
     return hits, "; ".join(dict.fromkeys(troubles))
 
 
-def _page(
-    request: Request, hits: Iterable[Hit], *, recheck: bool = False, note: str = "", ignore_step: bool = False
-) -> HitPage:
+def _page(request: Request, hits: Iterable[Hit], *, recheck: bool = False, note: str = "") -> HitPage:
     ask = request.query_params
-    step, rank = (None if ignore_step else number(request, "step")), number(request, "rank")
+    rank = number(request, "rank")
     name = ask.get("name", "").lower()
     errors, own = ask.get("errors") == "1", ask.get("own") == "1"
     base = [
         hit
         for hit in hits
-        if step in (None, hit.step)
-        and rank in (None, hit.rank)
+        if rank in (None, hit.rank)
         and (errors or hit.error is None)
         and not (own and hit.recommended)
         and (not name or name in f"{hit.node}.{hit.slot}".lower())

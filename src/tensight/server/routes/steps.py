@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -61,6 +63,8 @@ def value(stats: Stats, statistic: str) -> float | int | None:
         change = stats.change
         return change.abs_mean / change.before_abs_mean if change is not None and change.before_abs_mean else None
     found = getattr(stats, statistic)
+    if found is None and stats.bad:
+        return math.nan  # there are values, and none of them is finite
     assert found is None or isinstance(found, int | float)
     return found
 

@@ -31,7 +31,10 @@ export function About(): JSX.Element {
           </Line>
           <Line name="framework">{shown(row.framework) || "–"}</Line>
           <Line name="machine">
-            {[info.python && `Python ${info.python}`, info.platform, devices.join(", ")].filter((one): one is string => Boolean(one)).map((one) => shown(one)).join(" · ") || "–"}
+            {[info.python && `Python ${info.python}`, info.platform, devices.join(", ")]
+              .filter((one): one is string => Boolean(one))
+              .map((one) => shown(one))
+              .join(" · ") || "–"}
           </Line>
           <Line name="started">
             {when(Number(info.started))}
@@ -64,7 +67,8 @@ export function About(): JSX.Element {
             </p>
             {(coverage.gaps ?? []).map((gap) => (
               <p class="gap" key={gap.what}>
-                <b>{shown(gap.what)}</b>: {shown(gap.reason, 600)}{gap.remedy && `; ${shown(gap.remedy, 600)}`}
+                <b>{shown(gap.what)}</b>: {shown(gap.reason, 600)}
+                {gap.remedy && `; ${shown(gap.remedy, 600)}`}
               </p>
             ))}
           </>

@@ -51,7 +51,9 @@ effect(() => {
   askedAt = now;
   for (const one of list)
     if (grown || !series.peek().has(key(one)))
-      void attempt(() => get<Series>(at(run, "series", { tensor: one.tensor, statistic: one.statistic, rank: of }))).then((got) => {
+      void attempt(() =>
+        get<Series>(at(run, "series", { tensor: one.tensor, statistic: one.statistic, rank: of })),
+      ).then((got) => {
         if (got) series.value = new Map([...series.peek(), [key(one), got]]);
       });
 });
@@ -69,7 +71,13 @@ const curves = computed<Curve[]>(() => {
   if (!all) return [];
   const list: Curve[] = pinned.value.map((one) => {
     const got = series.value.get(key(one));
-    return { name: key(one), title: one.label, steps: got?.step ?? [], values: (got?.value ?? []).map(num), pinned: one };
+    return {
+      name: key(one),
+      title: one.label,
+      steps: got?.step ?? [],
+      values: (got?.value ?? []).map(num),
+      pinned: one,
+    };
   });
   const add = (name: string, title: string, values: readonly Parameters<typeof num>[0][]): void => {
     if (values.some((one) => one !== null)) list.push({ name, title, steps: all.step, values: values.map(num) });
@@ -123,7 +131,11 @@ export function Curves(): JSX.Element {
             log
           </label>
           {curve.pinned && (
-            <button class="quiet" aria-label="Remove this curve" onClick={() => (pinned.value = pinned.value.filter((one) => one !== curve.pinned))}>
+            <button
+              class="quiet"
+              aria-label="Remove this curve"
+              onClick={() => (pinned.value = pinned.value.filter((one) => one !== curve.pinned))}
+            >
               <Icon name="cross" />
             </button>
           )}

@@ -20,7 +20,11 @@ export function Findings(): JSX.Element {
           The script failed: {shown(about.crash)}
         </div>
       )}
-      {loud.length === 0 ? <Healthy muted={muted.length} /> : loud.map((one) => <Card key={`${one.key} ${one.finding.since_step}`} of={one} />)}
+      {loud.length === 0 ? (
+        <Healthy muted={muted.length} />
+      ) : (
+        loud.map((one) => <Card key={`${one.key} ${one.finding.since_step}`} of={one} />)
+      )}
       {muted.length > 0 && (
         <details class="muted-findings">
           <summary>{count(muted.length, "muted finding")}</summary>
@@ -39,14 +43,29 @@ function Healthy({ muted }: { muted: number }): JSX.Element {
   const hits = rows.value?.hits.reduce((a, b) => a + b, 0) ?? 0;
   const going = about.row.ended === "running" && control.value?.state !== "ended";
   return (
-    <Empty title={lastStep.value < 0 ? "Waiting for the first step" : muted > 0 ? "Nothing but what you have muted" : going ? "Nothing wrong so far" : "Nothing wrong was found"}>
+    <Empty
+      title={
+        lastStep.value < 0
+          ? "Waiting for the first step"
+          : muted > 0
+            ? "Nothing but what you have muted"
+            : going
+              ? "Nothing wrong so far"
+              : "Nothing wrong was found"
+      }
+    >
       <p>
-        {lastStep.value < 0 ? (going ? "The training has started; its first step is not over yet." : "The run ended before its first step was over.") : `${count(lastStep.value + 1, "step")}, ${count(hits, "hit")}.`}{" "}
+        {lastStep.value < 0
+          ? going
+            ? "The training has started; its first step is not over yet."
+            : "The run ended before its first step was over."
+          : `${count(lastStep.value + 1, "step")}, ${count(hits, "hit")}.`}{" "}
         {coverage && `${value(coverage.watched ?? 0)} of ${count(coverage.tensors ?? 0, "tensor")} watched.`}
       </p>
       {coverage?.gaps?.map((gap) => (
         <p class="gap" key={gap.what}>
-          <b>{shown(gap.what)}</b> is not watched: {shown(gap.reason, 600)}{gap.remedy && `; ${shown(gap.remedy, 600)}`}
+          <b>{shown(gap.what)}</b> is not watched: {shown(gap.reason, 600)}
+          {gap.remedy && `; ${shown(gap.remedy, 600)}`}
         </p>
       ))}
       {hits > 0 && (
@@ -69,7 +88,13 @@ function Card({ of }: { of: ShownFinding }): JSX.Element {
         </span>
         <h2>{shown(finding.title)}</h2>
         <span class="grow" />
-        {finding.replay && <span class="tag">{finding.replay === "exact" || finding.replay === "close" ? "rewound, looked again" : `looked again: ${shown(finding.replay)}`}</span>}
+        {finding.replay && (
+          <span class="tag">
+            {finding.replay === "exact" || finding.replay === "close"
+              ? "rewound, looked again"
+              : `looked again: ${shown(finding.replay)}`}
+          </span>
+        )}
         <span class="tag" title="How sure Tensight is of this cause">
           {value(Math.round(Number(finding.confidence) * 100))} % sure
         </span>

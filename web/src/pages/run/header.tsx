@@ -35,9 +35,11 @@ export function Header(): JSX.Element {
           {shown(run)}
         </h1>
         {state && <StatePill state={state} />}
-        <span class="number" data-testid="state-step">
-          {lastStep.value < 0 ? "no step yet" : `step ${Math.max(lastStep.value, now?.step ?? -1)}`}
-        </span>
+        {about && (
+          <span class="number" data-testid="state-step">
+            {lastStep.value < 0 ? "no step yet" : `step ${Math.max(lastStep.value, now?.step ?? -1)}`}
+          </span>
+        )}
         <span class="ellipsis reason" role="status">
           {now?.state === "paused" && now.node !== null
             ? `at ${nodeName(now.node)}, ${now.phase}: ${shown(now.reason)}`
@@ -54,14 +56,24 @@ export function Header(): JSX.Element {
         {ranks.length > 1 && (
           <div class="segments" role="group" aria-label="Rank">
             {ranks.map((one) => (
-              <a key={one} class={one === rank.value ? "on" : ""} aria-current={one === rank.value} {...follow({ rank: one })}>
+              <a
+                key={one}
+                class={one === rank.value ? "on" : ""}
+                aria-current={one === rank.value}
+                {...follow({ rank: one })}
+              >
                 {one}
               </a>
             ))}
           </div>
         )}
         <ThemeSwitch />
-        <button class="quiet" aria-label="Keys and help" title="Keys and help (?)" onClick={() => (dialog.value = "help")}>
+        <button
+          class="quiet"
+          aria-label="Keys and help"
+          title="Keys and help (?)"
+          onClick={() => (dialog.value = "help")}
+        >
           ?
         </button>
       </header>
@@ -83,14 +95,27 @@ function Controls(): JSX.Element {
   const node = route.value.node;
   return (
     <div class="controls" role="toolbar" aria-label="Training control">
-      <button class="primary" disabled={stopping || now.state === "running"} title="Continue (c)" onClick={() => void drive({ do: "continue" })}>
+      <button
+        class="primary"
+        disabled={stopping || now.state === "running"}
+        title="Continue (c)"
+        onClick={() => void drive({ do: "continue" })}
+      >
         <Icon name="play" /> Continue
       </button>
-      <button disabled={stopping || now.state === "paused" || now.state === "pausing"} title="Pause (Space)" onClick={() => void drive({ do: "pause", after: -1 })}>
+      <button
+        disabled={stopping || now.state === "paused" || now.state === "pausing"}
+        title="Pause (Space)"
+        onClick={() => void drive({ do: "pause", after: -1 })}
+      >
         <Icon name="pause" /> Pause
       </button>
       <span class="joined">
-        <button disabled={!paused} title="Run this many steps (s)" onClick={() => void drive({ do: "step", count: stepCount.value })}>
+        <button
+          disabled={!paused}
+          title="Run this many steps (s)"
+          onClick={() => void drive({ do: "step", count: stepCount.value })}
+        >
           <Icon name="step" /> Step
         </button>
         <input
@@ -123,7 +148,8 @@ function Controls(): JSX.Element {
       <span class="grow" />
       <span class="muted ellipsis client" title="Host and process of the training, and its device">
         {shown(now.client)}
-        {(now.device || summary.value?.devices.join(", ")) && ` · ${shown(now.device || summary.value!.devices.join(", "))}`}
+        {(now.device || summary.value?.devices.join(", ")) &&
+          ` · ${shown(now.device || summary.value!.devices.join(", "))}`}
       </span>
     </div>
   );

@@ -37,7 +37,11 @@ const query = computed(() => ({
 /** Judges the step that is shown again, with the watchpoints of now. */
 export async function recheck(): Promise<void> {
   const run = route.peek().run!;
-  const got = await attempt(() => post<HitPage>(at(run, "recheck", { step: step.peek(), rank: rank.peek(), limit: 500, errors: errors.peek() ? 1 : null })));
+  const got = await attempt(() =>
+    post<HitPage>(
+      at(run, "recheck", { step: step.peek(), rank: rank.peek(), limit: 500, errors: errors.peek() ? 1 : null }),
+    ),
+  );
   if (!got) return;
   rechecked.value = got;
   open.value = -1;
@@ -46,10 +50,14 @@ export async function recheck(): Promise<void> {
 
 /** Goes to the next or previous hit from where we are. */
 export async function nextHit(direction: 1 | -1): Promise<void> {
-  const list = (rechecked.peek() ?? page.peek())?.hits ?? (await attempt(() => get<HitPage>(at(route.peek().run!, "hits", { limit: PAGE }))))?.hits ?? [];
+  const list =
+    (rechecked.peek() ?? page.peek())?.hits ??
+    (await attempt(() => get<HitPage>(at(route.peek().run!, "hits", { limit: PAGE }))))?.hits ??
+    [];
   if (list.length === 0) return;
   const now = open.peek();
-  const next = now < 0 ? (direction > 0 ? 0 : list.length - 1) : Math.min(list.length - 1, Math.max(0, now + direction));
+  const next =
+    now < 0 ? (direction > 0 ? 0 : list.length - 1) : Math.min(list.length - 1, Math.max(0, now + direction));
   select(list, next);
 }
 
@@ -87,7 +95,10 @@ export function Hits(): JSX.Element {
           <button onClick={() => (rechecked.value = null)}>Back to the recorded hits</button>
         </div>
       ) : (
-        <Filters page={shownPage} />
+        <>
+          <Filters page={shownPage} />
+          {shownPage.note && <p class="pad muted">{shown(shownPage.note)}</p>}
+        </>
       )}
       {shownPage.hits.length === 0 ? (
         <Empty title={filtered() ? "No hit fits these filters" : "No hits"}>
@@ -113,9 +124,18 @@ function Filters({ page: given }: { page: HitPage }): JSX.Element {
   return (
     <div class="filters" role="search" aria-label="Filter hits">
       <label class="check">
-        <input type="checkbox" checked={thisStep.value} onChange={(event) => set(() => (thisStep.value = event.currentTarget.checked))} /> only step {step.value}
+        <input
+          type="checkbox"
+          checked={thisStep.value}
+          onChange={(event) => set(() => (thisStep.value = event.currentTarget.checked))}
+        />{" "}
+        only step {step.value}
       </label>
-      <select aria-label="Condition" value={condition.value} onChange={(event) => set(() => (condition.value = event.currentTarget.value))}>
+      <select
+        aria-label="Condition"
+        value={condition.value}
+        onChange={(event) => set(() => (condition.value = event.currentTarget.value))}
+      >
         <option value="">all conditions</option>
         {Object.entries(given.conditions).map(([code, n]) => (
           <option key={code} value={code}>
@@ -123,7 +143,11 @@ function Filters({ page: given }: { page: HitPage }): JSX.Element {
           </option>
         ))}
       </select>
-      <select aria-label="Kind" value={kind.value} onChange={(event) => set(() => (kind.value = event.currentTarget.value))}>
+      <select
+        aria-label="Kind"
+        value={kind.value}
+        onChange={(event) => set(() => (kind.value = event.currentTarget.value))}
+      >
         <option value="">all kinds</option>
         {Object.entries(given.kinds).map(([one, n]) => (
           <option key={one} value={one}>
@@ -131,12 +155,28 @@ function Filters({ page: given }: { page: HitPage }): JSX.Element {
           </option>
         ))}
       </select>
-      <input type="search" placeholder="Name" aria-label="Part of the name" value={name.value} onInput={(event) => set(() => (name.value = event.currentTarget.value))} />
+      <input
+        type="search"
+        placeholder="Name"
+        aria-label="Part of the name"
+        value={name.value}
+        onInput={(event) => set(() => (name.value = event.currentTarget.value))}
+      />
       <label class="check">
-        <input type="checkbox" checked={own.value} onChange={(event) => set(() => (own.value = event.currentTarget.checked))} /> own watchpoints
+        <input
+          type="checkbox"
+          checked={own.value}
+          onChange={(event) => set(() => (own.value = event.currentTarget.checked))}
+        />{" "}
+        own watchpoints
       </label>
       <label class="check" title="Also what could not be judged">
-        <input type="checkbox" checked={errors.value} onChange={(event) => set(() => (errors.value = event.currentTarget.checked))} /> not judged
+        <input
+          type="checkbox"
+          checked={errors.value}
+          onChange={(event) => set(() => (errors.value = event.currentTarget.checked))}
+        />{" "}
+        not judged
       </label>
       <span class="grow" />
       <button title="Judge the step shown again with the watchpoints of now" onClick={() => void recheck()}>
@@ -162,7 +202,12 @@ function Table({ list }: { list: readonly Hit[] }): JSX.Element {
         </thead>
         <tbody>
           {list.map((hit, index) => (
-            <Row key={`${hit.step} ${hit.rank ?? 0} ${hit.order ?? 0} ${hit.watchpoint} ${index}`} hit={hit} list={list} index={index} />
+            <Row
+              key={`${hit.step} ${hit.rank ?? 0} ${hit.order ?? 0} ${hit.watchpoint} ${index}`}
+              hit={hit}
+              list={list}
+              index={index}
+            />
           ))}
         </tbody>
       </table>
@@ -175,7 +220,11 @@ function Row({ hit, list, index }: { hit: Hit; list: readonly Hit[]; index: numb
   const bad = hit.actual && ("nan" in hit.actual || "inf" in hit.actual);
   return (
     <>
-      <tr class={isOpen ? "hit on" : "hit"} data-open={isOpen} onClick={() => (isOpen ? (open.value = -1) : select(list, index))}>
+      <tr
+        class={isOpen ? "hit on" : "hit"}
+        data-open={isOpen}
+        onClick={() => (isOpen ? (open.value = -1) : select(list, index))}
+      >
         <td class="right number">{hit.step}</td>
         <td>
           <button class="link" aria-expanded={isOpen}>
@@ -188,7 +237,9 @@ function Row({ hit, list, index }: { hit: Hit; list: readonly Hit[]; index: numb
             {nodeName(hit.node)} <span class="muted">{shown(hit.slot, 80)}</span>
           </span>
         </td>
-        <td>{hit.error ? <span class="warn-text">{ERRORS[hit.error] ?? hit.error}</span> : <Numbers of={hit.actual} />}</td>
+        <td>
+          {hit.error ? <span class="warn-text">{ERRORS[hit.error] ?? hit.error}</span> : <Numbers of={hit.actual} />}
+        </td>
         <td class="muted">
           <Numbers of={hit.threshold} set />
         </td>

@@ -54,11 +54,19 @@ export function Inspector(): JSX.Element | null {
         </h2>
         <span class="grow" />
         {paused && (
-          <button class="quiet" title="Run to this node, and not beyond the next step" onClick={() => void drive({ do: "run_to_node", node })}>
+          <button
+            class="quiet"
+            title="Run to this node, and not beyond the next step"
+            onClick={() => void drive({ do: "run_to_node", node })}
+          >
             <Icon name="node" /> Run to
           </button>
         )}
-        <button class="quiet" title="Set a watchpoint on this node" onClick={() => edit({ condition: "TL", on: node === "" ? "*" : node })}>
+        <button
+          class="quiet"
+          title="Set a watchpoint on this node"
+          onClick={() => edit({ condition: "TL", on: node === "" ? "*" : node })}
+        >
           <Icon name="eye" /> Watch
         </button>
         <button class="quiet" aria-label="Close the node" onClick={() => go({ node: null, network: null })}>
@@ -88,14 +96,18 @@ function Details({ of }: { of: NodeDetails }): JSX.Element {
       <div class="pad about-node">
         {module && <b>{shown(module.type)}</b>}
         {of.network && <span class="muted"> in {shown(of.network)}</span>}
-        {settings.length > 0 && <div class="muted small">{settings.map(([name, set]) => `${shown(name)}=${value(set)}`).join(", ")}</div>}
+        {settings.length > 0 && (
+          <div class="muted small">{settings.map(([name, set]) => `${shown(name)}=${value(set)}`).join(", ")}</div>
+        )}
         {module?.source && (
           <div class="muted small">
             {shown(module.source.file)}:{module.source.line} <code>{shown(module.source.code ?? "", 200)}</code>
           </div>
         )}
       </div>
-      {of.tensors.length === 0 && <p class="pad muted">Nothing of this module itself is watched; open what is inside it.</p>}
+      {of.tensors.length === 0 && (
+        <p class="pad muted">Nothing of this module itself is watched; open what is inside it.</p>
+      )}
       {GROUPS.map(([title, kinds]) => {
         const list = of.tensors.filter((row) => kinds.includes(row.info.kind));
         return list.length === 0 ? null : (
@@ -123,7 +135,8 @@ const SHOWN: [name: string, field: keyof Stats][] = [
 function Tensor({ row, step: at }: { row: TensorRow; step: number }): JSX.Element {
   const { info, seen } = row;
   const stats = seen?.stats;
-  const label = info.kind === "gradient" ? `${info.slot}.grad` : info.call ? `${info.slot} (call ${info.call})` : info.slot;
+  const label =
+    info.kind === "gradient" ? `${info.slot}.grad` : info.call ? `${info.slot} (call ${info.call})` : info.slot;
   return (
     <div class="tensor">
       <div class="tensor-head">
@@ -139,14 +152,18 @@ function Tensor({ row, step: at }: { row: TensorRow; step: number }): JSX.Elemen
         ))}
         <span class="grow" />
         <span class="muted small number">
-          {shown(info.dtype ?? "")} {shape(seen?.shape ?? info.shape)} {(info.device ?? "cpu") !== "cpu" && shown(info.device!)}
+          {shown(info.dtype ?? "")} {shape(seen?.shape ?? info.shape)}{" "}
+          {(info.device ?? "cpu") !== "cpu" && shown(info.device!)}
         </span>
         <button
           class="quiet"
           aria-label={`Curve of ${shown(row.name)}`}
           title="Draw a statistic of it over the steps"
           onClick={() => {
-            pin(info.id, `${info.kind.replace("_", " ")} ${row.name || "(whole network)"}${info.kind === "gradient" || info.kind === "weight" ? "" : ` ${info.slot}`}`);
+            pin(
+              info.id,
+              `${info.kind.replace("_", " ")} ${row.name || "(whole network)"}${info.kind === "gradient" || info.kind === "weight" ? "" : ` ${info.slot}`}`,
+            );
             go({ tab: "curves" });
           }}
         >
@@ -165,20 +182,33 @@ function Tensor({ row, step: at }: { row: TensorRow; step: number }): JSX.Elemen
           {stats.min === undefined || stats.min === null ? (
             <p class="muted small">No value is finite.</p>
           ) : (
-          <div class="stats">
-            {SHOWN.map(([name, field]) => (
-              <span key={name}>
-                <i>{name}</i> <Value of={stats[field] as number | null | undefined} digits={5} />
-              </span>
-            ))}
-            {stats.change && (
-              <span title="Mean size of the change against the step before, over the mean size before">
-                <i>change</i> <Value of={Number(stats.change.before_abs_mean) > 0 ? Number(stats.change.abs_mean) / Number(stats.change.before_abs_mean) : null} digits={5} />
-              </span>
-            )}
-          </div>
+            <div class="stats">
+              {SHOWN.map(([name, field]) => (
+                <span key={name}>
+                  <i>{name}</i> <Value of={stats[field] as number | null | undefined} digits={5} />
+                </span>
+              ))}
+              {stats.change && (
+                <span title="Mean size of the change against the step before, over the mean size before">
+                  <i>change</i>{" "}
+                  <Value
+                    of={
+                      Number(stats.change.before_abs_mean) > 0
+                        ? Number(stats.change.abs_mean) / Number(stats.change.before_abs_mean)
+                        : null
+                    }
+                    digits={5}
+                  />
+                </span>
+              )}
+            </div>
           )}
-          {row.step !== at && <p class="muted small">Last watched in step {row.step}{row.step < lastStep.value ? "; the steps between were watched less deeply" : ""}.</p>}
+          {row.step !== at && (
+            <p class="muted small">
+              Last watched in step {row.step}
+              {row.step < lastStep.value ? "; the steps between were watched less deeply" : ""}.
+            </p>
+          )}
         </>
       )}
     </div>

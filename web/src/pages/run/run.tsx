@@ -39,7 +39,15 @@ export function RunPage(): JSX.Element {
         <main class="middle">
           <Tabs />
           <div class="tab-body" role="tabpanel" aria-labelledby={`tab-${route.value.tab}`}>
-            {route.value.tab === "findings" ? <Findings /> : route.value.tab === "hits" ? <Hits /> : route.value.tab === "curves" ? <Curves /> : <About />}
+            {route.value.tab === "findings" ? (
+              <Findings />
+            ) : route.value.tab === "hits" ? (
+              <Hits />
+            ) : route.value.tab === "curves" ? (
+              <Curves />
+            ) : (
+              <About />
+            )}
           </div>
         </main>
         <Inspector />
@@ -59,7 +67,14 @@ function Tabs(): JSX.Element {
   return (
     <nav class="tabs" role="tablist" aria-label="Views">
       {TABS.map((tab) => (
-        <a key={tab} id={`tab-${tab}`} role="tab" aria-selected={route.value.tab === tab} class={route.value.tab === tab ? "on" : ""} {...follow({ tab })}>
+        <a
+          key={tab}
+          id={`tab-${tab}`}
+          role="tab"
+          aria-selected={route.value.tab === tab}
+          class={route.value.tab === tab ? "on" : ""}
+          {...follow({ tab })}
+        >
           {NAMES[tab]}
           {(counts[tab] ?? 0) > 0 && <span class={tab === "findings" ? "count loud" : "count"}>{counts[tab]}</span>}
         </a>
@@ -78,7 +93,15 @@ function Unreadable(): JSX.Element {
       </Empty>
     );
   return (
-    <Empty title={error.code === 404 ? "This run is not here" : error.code === 0 ? "The server does not answer" : "This run cannot be shown"}>
+    <Empty
+      title={
+        error.code === 404
+          ? "This run is not here"
+          : error.code === 0
+            ? "The server does not answer"
+            : "This run cannot be shown"
+      }
+    >
       <p>{shown(error.message, 1000)}</p>
       {error.code === 0 ? (
         <p>

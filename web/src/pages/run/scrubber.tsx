@@ -58,7 +58,9 @@ export function Scrubber(): JSX.Element {
   const now = strip.value;
   const all = rows.value;
   const at = all ? indexOf(all.step, step.value) : -1;
-  const findings = (summary.value?.findings ?? []).filter((one) => !one.finding.muted).map((one) => one.finding.since_step);
+  const findings = (summary.value?.findings ?? [])
+    .filter((one) => !one.finding.muted)
+    .map((one) => one.finding.since_step);
   return (
     <footer class="scrubber" aria-label="Step">
       <button class="quiet" aria-label="Previous step" disabled={now === null} onClick={() => move(-1)}>
@@ -113,7 +115,12 @@ export function Scrubber(): JSX.Element {
           <span class="muted">–</span>
         )}
       </span>
-      <button class={route.value.step === null ? "follow on" : "follow"} aria-pressed={route.value.step === null} title="Show the newest step, always" onClick={() => go({ step: null }, true)}>
+      <button
+        class={route.value.step === null ? "follow on" : "follow"}
+        aria-pressed={route.value.step === null}
+        title="Show the newest step, always"
+        onClick={() => go({ step: null }, true)}
+      >
         Latest
       </button>
     </footer>

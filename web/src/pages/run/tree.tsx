@@ -26,7 +26,18 @@ const kind = signal("");
 const hitsOnly = signal(false);
 const opened = signal<ReadonlySet<string>>(new Set());
 const closed = signal<ReadonlySet<string>>(new Set());
-const KINDS = ["weight", "gradient", "activation", "output", "output_gradient", "input", "buffer", "frozen", "loss", "operator"];
+const KINDS = [
+  "weight",
+  "gradient",
+  "activation",
+  "output",
+  "output_gradient",
+  "input",
+  "buffer",
+  "frozen",
+  "loss",
+  "operator",
+];
 
 const branches = computed<Branch[]>(() => {
   const roots = new Map<string, Branch>();
@@ -130,7 +141,11 @@ export function Tree(): JSX.Element {
         <h2>Modules</h2>
         <span class="muted number">{value(nodes.value?.length ?? 0)}</span>
         <span class="grow" />
-        <select aria-label="Kind of tensor" value={kind.value} onChange={(event) => (kind.value = event.currentTarget.value)}>
+        <select
+          aria-label="Kind of tensor"
+          value={kind.value}
+          onChange={(event) => (kind.value = event.currentTarget.value)}
+        >
           <option value="">all kinds</option>
           {KINDS.map((one) => (
             <option key={one} value={one}>
@@ -139,7 +154,12 @@ export function Tree(): JSX.Element {
           ))}
         </select>
         <label class="check" title="Only modules with hits">
-          <input type="checkbox" checked={hitsOnly.value} onChange={(event) => (hitsOnly.value = event.currentTarget.checked)} /> hits
+          <input
+            type="checkbox"
+            checked={hitsOnly.value}
+            onChange={(event) => (hitsOnly.value = event.currentTarget.checked)}
+          />{" "}
+          hits
         </label>
       </header>
       <input
@@ -151,7 +171,9 @@ export function Tree(): JSX.Element {
         value={search.value}
         onInput={(event) => (search.value = event.currentTarget.value)}
       />
-      <div class="scroll">{rows !== null ? <Found rows={rows} /> : nodes.value === null ? <p class="pad muted">Loading…</p> : <Lines />}</div>
+      <div class="scroll">
+        {rows !== null ? <Found rows={rows} /> : nodes.value === null ? <p class="pad muted">Loading…</p> : <Lines />}
+      </div>
     </section>
   );
 }
@@ -172,7 +194,9 @@ function Found({ rows }: { rows: NodeRow[] }): JSX.Element {
           </button>
         </li>
       ))}
-      {rows.length > MOST_FOUND && <li class="pad muted">and {value(rows.length - MOST_FOUND)} more: search more closely</li>}
+      {rows.length > MOST_FOUND && (
+        <li class="pad muted">and {value(rows.length - MOST_FOUND)} more: search more closely</li>
+      )}
     </ul>
   );
 }
@@ -182,7 +206,8 @@ const many = (): boolean => branches.peek().length > 1;
 function Lines(): JSX.Element {
   const box = useRef<HTMLUListElement>(null);
   const selected = (line: Line): boolean =>
-    line.branch.path === route.value.node && (!many() || route.value.network === null || route.value.network === line.branch.network);
+    line.branch.path === route.value.node &&
+    (!many() || route.value.network === null || route.value.network === line.branch.network);
   const list = lines.value;
   const current = Math.max(0, list.findIndex(selected));
   useEffect(() => {
@@ -257,9 +282,14 @@ function Lines(): JSX.Element {
               {line.branch.children.length > 0 && <Icon name={line.open ? "down" : "right"} />}
             </span>
             <span class="name ellipsis">{shown(line.branch.label)}</span>
-            {line.branch.row && line.branch.row.type !== line.branch.label && <span class="type ellipsis">{shown(line.branch.row.type)}</span>}
+            {line.branch.row && line.branch.row.type !== line.branch.label && (
+              <span class="type ellipsis">{shown(line.branch.row.type)}</span>
+            )}
             {line.branch.hits > 0 && (
-              <span class={line.branch.row?.hits ? "count" : "count below"} title={`${line.branch.hits} hits here and below`}>
+              <span
+                class={line.branch.row?.hits ? "count" : "count below"}
+                title={`${line.branch.hits} hits here and below`}
+              >
                 {value(line.branch.hits)}
               </span>
             )}

@@ -125,20 +125,43 @@ export function WatchpointForm(): JSX.Element {
         {code === "EXPR" && (
           <label class="field">
             <span>Expression over statistics</span>
-            <input name="expression" class="mono" placeholder="max > 3 * median(max, 100)" value={expression} onInput={(event) => setExpression(event.currentTarget.value)} />
+            <input
+              name="expression"
+              class="mono"
+              placeholder="max > 3 * median(max, 100)"
+              value={expression}
+              onInput={(event) => setExpression(event.currentTarget.value)}
+            />
           </label>
         )}
         {condition && condition.settings.length > 0 && (
           <fieldset class="settings">
-            <legend>{condition.settings.length === 1 ? "Threshold" : condition.one_of.length > 0 ? "Thresholds: give one or more; it hits when any holds" : "Thresholds"}</legend>
+            <legend>
+              {condition.settings.length === 1
+                ? "Threshold"
+                : condition.one_of.length > 0
+                  ? "Thresholds: give one or more; it hits when any holds"
+                  : "Thresholds"}
+            </legend>
             {condition.settings.map((one) => (
-              <SettingField key={one.name} of={one} text={settings[one.name]} set={(text) => setSettings({ ...settings, [one.name]: text })} />
+              <SettingField
+                key={one.name}
+                of={one}
+                text={settings[one.name]}
+                set={(text) => setSettings({ ...settings, [one.name]: text })}
+              />
             ))}
           </fieldset>
         )}
         <label class="field">
           <span>On which tensors</span>
-          <input name="on" class="mono" list="selectors" value={on} onInput={(event) => setOn(event.currentTarget.value)} />
+          <input
+            name="on"
+            class="mono"
+            list="selectors"
+            value={on}
+            onInput={(event) => setOn(event.currentTarget.value)}
+          />
           <datalist id="selectors">
             {suggestions().map((one) => (
               <option key={one} value={one} />
@@ -150,9 +173,21 @@ export function WatchpointForm(): JSX.Element {
             ? "…"
             : typeof matching === "string"
               ? matching
-              : `${count(matching.count, "tensor")} now${matching.count > 0 ? `: ${matching.names.slice(0, 3).map((one) => shown(one, 60)).join(", ")}${matching.count > 3 ? ", …" : ""}` : "; it also watches those that come later"}`}
+              : `${count(matching.count, "tensor")} now${
+                  matching.count > 0
+                    ? `: ${matching.names
+                        .slice(0, 3)
+                        .map((one) => shown(one, 60))
+                        .join(", ")}${matching.count > 3 ? ", …" : ""}`
+                    : "; it also watches those that come later"
+                }`}
         </p>
-        <details class="more" open={!isNew && (after !== "0" || every !== "1" || most !== "0" || row !== "1" || action !== "" || name !== "")}>
+        <details
+          class="more"
+          open={
+            !isNew && (after !== "0" || every !== "1" || most !== "0" || row !== "1" || action !== "" || name !== "")
+          }
+        >
           <summary>Limits, action, name</summary>
           <div class="pair">
             <Whole label="From step on" name="after" text={after} set={setAfter} min={0} />
@@ -161,11 +196,17 @@ export function WatchpointForm(): JSX.Element {
             <Whole label="Only after so many steps in a row" name="in_a_row" text={row} set={setRow} min={1} />
             <label class="field">
               <span>When it hits</span>
-              <select name="action" value={action} onChange={(event) => setAction(event.currentTarget.value as typeof action)}>
+              <select
+                name="action"
+                value={action}
+                onChange={(event) => setAction(event.currentTarget.value as typeof action)}
+              >
                 <option value="">as the run was told (pause while a page looks on)</option>
                 <option value="pause">pause</option>
                 <option value="log">only list it</option>
-                {(given.action === "dump" || given.action === "pdb") && <option value={given.action}>{given.action}</option>}
+                {(given.action === "dump" || given.action === "pdb") && (
+                  <option value={given.action}>{given.action}</option>
+                )}
               </select>
             </label>
             <label class="field">
@@ -192,7 +233,15 @@ export function WatchpointForm(): JSX.Element {
   );
 }
 
-function SettingField({ of, text, set }: { of: SettingForm; text: string | undefined; set: (text: string) => void }): JSX.Element {
+function SettingField({
+  of,
+  text,
+  set,
+}: {
+  of: SettingForm;
+  text: string | undefined;
+  set: (text: string) => void;
+}): JSX.Element {
   const usual = of.default === null ? "" : String(of.default);
   return (
     <label class="setting">
@@ -212,11 +261,24 @@ function SettingField({ of, text, set }: { of: SettingForm; text: string | undef
   );
 }
 
-function Whole(props: { label: string; name: string; text: string; set: (text: string) => void; min: number }): JSX.Element {
+function Whole(props: {
+  label: string;
+  name: string;
+  text: string;
+  set: (text: string) => void;
+  min: number;
+}): JSX.Element {
   return (
     <label class="field">
       <span>{props.label}</span>
-      <input type="number" name={props.name} min={props.min} step="1" value={props.text} onInput={(event) => props.set(event.currentTarget.value)} />
+      <input
+        type="number"
+        name={props.name}
+        min={props.min}
+        step="1"
+        value={props.text}
+        onInput={(event) => props.set(event.currentTarget.value)}
+      />
     </label>
   );
 }
@@ -231,8 +293,20 @@ function grouped(all: readonly ConditionForm[]): [string, ConditionForm[]][] {
 }
 
 function suggestions(): string[] {
-  const scopes = [...new Set((nodes.peek() ?? []).map((row) => row.path.split(".").slice(0, 2).join(".")))].filter(Boolean).slice(0, 40);
-  return ["*", "weight:*", "gradient:*", "activation:*", "output:*", "gradient:activation:*", "loss", "input:*", ...scopes];
+  const scopes = [...new Set((nodes.peek() ?? []).map((row) => row.path.split(".").slice(0, 2).join(".")))]
+    .filter(Boolean)
+    .slice(0, 40);
+  return [
+    "*",
+    "weight:*",
+    "gradient:*",
+    "activation:*",
+    "output:*",
+    "gradient:activation:*",
+    "loss",
+    "input:*",
+    ...scopes,
+  ];
 }
 
 function whole(text: string, least: number): number {

@@ -52,7 +52,12 @@ export function Watchpoints(): JSX.Element {
         <h2>Watchpoints</h2>
         <span class="muted number">{own.value.length + recommended.value.length}</span>
         <span class="grow" />
-        <button class="quiet" aria-label="Recheck this step" title="Judge the step shown again with the watchpoints of now" onClick={() => void recheck()}>
+        <button
+          class="quiet"
+          aria-label="Recheck this step"
+          title="Judge the step shown again with the watchpoints of now"
+          onClick={() => void recheck()}
+        >
           <Icon name="again" />
         </button>
         <button
@@ -71,7 +76,9 @@ export function Watchpoints(): JSX.Element {
         </button>
       </header>
       <div class="scroll">
-        {own.value.length === 0 && <p class="pad muted">None of your own yet. Set one with +, or on a selected module.</p>}
+        {own.value.length === 0 && (
+          <p class="pad muted">None of your own yet. Set one with +, or on a selected module.</p>
+        )}
         <ul class="points">
           {own.value.map((point) => (
             <Point key={point.id} point={point} />
@@ -108,7 +115,9 @@ function Point({ point }: { point: Watchpoint }): JSX.Element {
         type="checkbox"
         aria-label={`Watch for ${title(point)}`}
         checked={enabled}
-        onChange={(event) => void change(() => put(`${base()}/${point.id}`, { ...point, enabled: event.currentTarget.checked }))}
+        onChange={(event) =>
+          void change(() => put(`${base()}/${point.id}`, { ...point, enabled: event.currentTarget.checked }))
+        }
       />
       <span class="code-tag" title={conditions.value.find((one) => one.code === point.condition)?.finds}>
         {shown(point.condition)}

@@ -33,7 +33,11 @@ export function RunList(): JSX.Element {
     <div class="list-page">
       <header class="top">
         <span class="brand">Tensight</span>
-        {here && <span class="muted ellipsis">{here.mode === "serve" ? `waits for trainings at ${here.place}` : shown(here.place)}</span>}
+        {here && (
+          <span class="muted ellipsis">
+            {here.mode === "serve" ? `waits for trainings at ${here.place}` : shown(here.place)}
+          </span>
+        )}
         <span class="grow" />
         {!online.value && <span class="pill lost">server gone</span>}
         <ThemeSwitch />

@@ -1,0 +1,107 @@
+"""`tensight preflight`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from tensight.cli.printing import print_json
+from tensight.errors import UsageError
+from tensight.runs.blocks import finding_block, plain
+from tensight.session.program import Program
+from tensight.session.session import is_off
+from tensight.session.settings import Settings
+
+MARKS = {"ok": "✔", "look": "!", "bad": "✖", "unknown": "–"}
+
+
+@click.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
+@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
+@click.option("--steps", type=click.IntRange(1), default=20, help="How many steps to run. Default: 20.")
+@click.option("--run-dir", type=click.Path(path_type=Path), help="Default: runs/<script>-preflight-<n>.")
+@click.option("--fail-on", type=click.Choice(["finding"]), help="Exit with 3 when something is wrong.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
+def preflight(
+    module: str | None, steps: int, run_dir: Path | None, fail_on: str | None, as_json: bool, words: tuple[str, ...]
+) -> None:
+    """Check the first steps of a training: data, loss, gradients, updates, one batch, memory, speed.
+
+    The script runs for a few steps and is stopped. What it prints goes to standard error.
+
+    \b
+    Example:  tensight preflight train.py --lr 0.1
+              tensight preflight --fail-on finding --json train.py
+    """
+    from tensight.session.preflight import fly
+
+    if module is None and not words:
+        raise UsageError("tensight preflight: name a script, e.g. `tensight preflight train.py`, or a module with -m")
+    if is_off():
+        raise UsageError("tensight preflight: TENSIGHT=off switches everything off; unset it")
+    program = Program(module, words, module=True) if module else Program(words[0], words[1:])
+    program.check()
+    folder = Settings(run_dir=run_dir, name=f"{program.name}-preflight").folder()
+    with _output_to_errors():
+        flown = fly(program, folder, steps=steps)
+    report = flown.run.report()
+    if as_json:
+        print_json(
+            {
+                "ok": not flown.wrong and flown.script_exit == 0,
+                "steps": flown.run.step_count,
+                "script_exit": flown.script_exit,
+                "checks": [{"check": name, **asdict(answer)} for name, answer in flown.answers.items()],
+                "findings": report["findings"],
+                "coverage": report["coverage"],
+                "run": str(folder),
+            }
+        )
+    else:
+        width = max(map(len, flown.answers))
+        for name, answer in flown.answers.items():
+            click.echo(f"{MARKS[answer.mark]} {name:<{width}}  {plain(answer.says)}")
+            if answer.do and answer.mark in ("look", "bad"):
+                click.echo(f"  {'':<{width}}  → {plain(answer.do)}")
+        for finding in flown.findings:
+            click.echo("\n" + finding_block(finding))
+        click.echo(_verdict(flown.run.step_count, [a.mark for a in flown.answers.values()], len(flown.findings)))
+    if fail_on and flown.wrong:
+        sys.exit(3)
+    sys.exit(flown.script_exit)
+
+
+def _verdict(steps: int, marks: list[str], findings: int) -> str:
+    """
+    >>> _verdict(20, ["ok", "ok", "look", "unknown"], 0).strip()
+    '20 steps: 2 checks passed, 1 worth a look, 1 not known; nothing was found wrong'
+    """
+    names = {"ok": "passed", "bad": "failed", "look": "worth a look", "unknown": "not known"}
+    counted = [f"{marks.count(mark)} {name}" for mark, name in names.items() if mark in marks]
+    first, *rest = counted or ["0 passed"]
+    number, _, word = first.partition(" ")
+    said = f"{number} check{'' if number == '1' else 's'} {word}"
+    wrong = "nothing was found wrong" if not findings else f"{findings} finding{'' if findings == 1 else 's'}"
+    if not findings and "bad" in marks:
+        wrong = "no finding"
+    return f"\n{steps} step{'' if steps == 1 else 's'}: {', '.join([said, *rest])}; {wrong}"
+
+
+@contextmanager
+def _output_to_errors() -> Iterator[None]:
+    """Standard output carries our result alone: what the script writes there goes to standard error."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -1,0 +1,84 @@
+"""Probes: calls from compiled code that look at values which it holds in memory anyway.
+
+A probe never makes inductor compute or store anything in another way: probes are added when all of that is decided,
+to those buffers that exist. Values that were fused away inside a kernel have none and are not looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._inductor import dependencies, ir
+from torch._inductor.virtualized import V
+from torch.fx import Node
+
+from tensight.frameworks.torch.compiled_marks import BACKWARD, FORWARD, INFERENCE, META, PROBE
+
+_aten = torch.ops.aten
+_SAME_VALUES = frozenset(
+    getattr(_aten, packet)
+    for packet in ("view", "_unsafe_view", "reshape", "permute", "t", "transpose", "unsqueeze", "squeeze", "alias")
+)
+
+
+class Probe(ir.FallbackKernel):
+    """A call of the probe operator: kept though nobody uses its result, and in order with the other probes."""
+
+    previous: Probe | None = None
+
+    def get_read_writes(self) -> Any:
+        found = super().get_read_writes()
+        if self.previous is not None:
+            found.reads.add(dependencies.StarDep(self.previous.get_name()))
+        return found
+
+    def has_side_effects(self) -> bool:
+        return True
+
+
+def add(graph: Any) -> tuple[int, int]:
+    """Put probes on the buffers of a lowered graph that hold marked values. Answers (probed, fused away)."""
+    wanted = FORWARD if not graph.is_backward else BACKWARD
+    kind = INFERENCE if graph.is_inference else wanted
+    buffers = {}
+    for buffer in graph.buffers:
+        origin = buffer.get_origin_node()
+        if origin is not None and not isinstance(buffer.get_output_spec(), (ir.NoneLayout, ir.MultiOutputLayout)):
+            buffers[origin] = buffer
+    previous, probed, lost = None, 0, 0
+    for node in graph.module.graph.nodes:
+        marks = [(key, index) for key, way, index in node.meta.get(META, ()) if way == wanted]
+        if not marks:
+            continue
+        held = _held(node, buffers, graph.graph_inputs)
+        if held is None:
+            lost += 1
+            continue
+        probed += 1
+        for key in dict.fromkeys(key for key, _ in marks):
+            indices = [index for one, index in marks if one == key]
+            with V.set_current_node(node):
+                probe = _create(held, key, kind, indices)
+            probe.previous, previous = previous, probe
+    return probed, lost
+
+
+def _held(node: Node, buffers: dict[Node, Any], inputs: dict[str, Any]) -> Any:
+    """The buffer or input with the values of a node, in whatever shape; None when they are nowhere in memory."""
+    while True:
+        if node in buffers:
+            return ir.TensorBox(ir.StorageBox(buffers[node]))
+        if node.op == "placeholder":
+            box = inputs.get(str(node.target))
+            return box if isinstance(box, ir.TensorBox) and ir.is_storage_and_layout(box) else None
+        packet = getattr(node.target, "overloadpacket", None)
+        if packet not in _SAME_VALUES or not isinstance(node.args[0], Node):
+            return None
+        node = node.args[0]
+
+
+def _create(held: Any, key: str, kind: int, indices: list[int]) -> Probe:
+    with V.graph.fake_mode:
+        _, tensors, others, unflatten, _ = Probe.process_kernel(PROBE, held, key, kind, indices)
+    return Probe(ir.NoneLayout(device=held.get_device()), PROBE, tensors, others, unflatten)

@@ -1,0 +1,64 @@
+"""Steps that are slept through: counted, and heard when the loss is not finite."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from tensight.capture.recorder import Recorder, StopTraining
+from tensight.records import Depth, Part
+from tensight.runs import open_run
+from tests.capture.test_recorder import recorder, train
+
+
+def asleep(folder: Path, length: int = 100, **more: object) -> Recorder:
+    """A recorder that goes to sleep after its first step."""
+    sink = recorder(folder, **more)
+    sink.budget.next_depth = lambda step: Depth.ASLEEP if step else Depth.ALL  # type: ignore[method-assign]
+    sink.budget.sleep_length = lambda step: length  # type: ignore[method-assign]
+    return sink
+
+
+def test_steps_are_counted_and_not_recorded(tmp_path: Path) -> None:
+    sink = asleep(tmp_path)
+    train(sink, [1.0] * 20)
+    end = sink.finish("finished", script_exit=0, crashed=False)
+    assert end.steps == 20
+    assert [step.step for step in open_run(tmp_path).steps] == [0]
+    assert "only for a loss that is not finite" in end.budget_note
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_not_finite_wakes_and_is_recorded_with_its_step(bad: float, tmp_path: Path) -> None:
+    sink = asleep(tmp_path)
+    train(sink, [1.0] * 7 + [bad] + [1.0] * 3)
+    sink.finish("finished", script_exit=0, crashed=False)
+    steps = {step.step: step.loss for step in open_run(tmp_path).steps}
+    assert set(steps) == {0, 7}
+    assert repr(steps[7]) == repr(bad)
+
+
+def test_the_sleep_ends_when_it_is_over(tmp_path: Path) -> None:
+    sink = recorder(tmp_path)
+    depths = iter([Depth.ASLEEP, Depth.LIGHT, Depth.ASLEEP, Depth.LIGHT])
+    sink.budget.next_depth = lambda step: next(depths, Depth.LIGHT)  # type: ignore[method-assign]
+    sink.budget.sleep_length = lambda step: 3  # type: ignore[method-assign]
+    train(sink, [1.0] * 9)
+    assert [step.step for step in open_run(tmp_path).steps] == [0, 4, 8]
+
+
+def test_the_script_stops_at_the_right_step_though_asleep(tmp_path: Path) -> None:
+    sink = asleep(tmp_path, max_steps=6)
+    with pytest.raises(StopTraining):
+        train(sink, [1.0] * 20)
+    assert sink.step == 6
+
+
+def test_a_scaler_keeps_us_awake(tmp_path: Path) -> None:
+    sink = recorder(tmp_path)
+    sink.part(Part("optimizer", "SGD", "SGD"))
+    assert sink._may_sleep()
+    sink.part(Part("scaler", "GradScaler", "GradScaler"))
+    assert not sink._may_sleep()
