@@ -177,7 +177,25 @@ def test_a_muted_finding_interrupts_nobody() -> None:
 
 def test_a_pause_that_nobody_could_end_is_not_begun() -> None:
     bench = Bench(on_finding="pause")
+    bench.link.lost_since = time.monotonic() - 3600
+    bench.step(0, findings=(FINDING,))
+    assert "paused" not in bench.link.states
+
+
+def test_a_pause_in_the_first_moments_waits_for_the_server_that_was_just_started() -> None:
+    bench = Bench(on_finding="pause", grace=3600.0)
     bench.link.lost_since = time.monotonic()
+
+    def come() -> None:
+        bench.link.lost_since = None
+
+    bench.link.script.extend([come, Continue()])
+    bench.step(0, findings=(FINDING,))
+    assert "paused" in bench.link.states
+
+
+def test_findings_of_the_baseline_interrupt_nobody() -> None:
+    bench = Bench(pages=1, muted={FINDING.key})
     bench.step(0, findings=(FINDING,))
     assert "paused" not in bench.link.states
 

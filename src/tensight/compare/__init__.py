@@ -1,1 +1,36 @@
-"""Two runs or two checkpoints against each other, of the same or of different frameworks."""
+"""Two runs or two checkpoints against each other, of the same or of different frameworks.
+
+    tensight.compare("runs/torch-1", "runs/mindspore-1").first_divergence
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tensight.errors import UsageError
+
+if TYPE_CHECKING:
+    from tensight.compare.result import Comparison
+
+
+def compare(a: str | Path, b: str | Path, mapping: Mapping[str, str] | None = None) -> Comparison:
+    """Compare two recorded runs, or two checkpoints, and name the first place where they part.
+
+    `mapping` says which module of `b` is which of `a` ({'encoder': 'backbone'}) where names alone do not tell.
+    """
+    from tensight.compare.checkpoints import is_checkpoint
+    from tensight.compare.recordings import compare_runs
+    from tensight.compare.weights import compare_checkpoints
+    from tensight.runs import open_run
+
+    if is_checkpoint(a) != is_checkpoint(b):
+        raise UsageError(f"{a} and {b}: compare two runs or two checkpoints, not one of each")
+    if is_checkpoint(a):
+        return compare_checkpoints(Path(a), Path(b))
+    one, other = open_run(a), open_run(b)
+    return compare_runs(one.rank(min(one.readers)), other.rank(min(other.readers)), mapping)
+
+
+__all__ = ["compare"]

@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
@@ -37,7 +38,22 @@ class Address(msgspec.Struct, frozen=True):
         return self.page("/")
 
     def page(self, path: str) -> str:
-        return f"{'https' if self.tls else 'http'}://{self.netloc}{path}?token={self.token}"
+        return f"{self._scheme}://{self.netloc}{path}?token={self.token}"
+
+    def at(self, run: str, step: int | None = None, node: str | None = None) -> str:
+        """Where the page shows a run, a step of it, a node at that step; without the token, so it can be shared.
+
+        >>> Address("127.0.0.1", 8765, "secret").at("lenet-1", 153, "head.scale")
+        'http://127.0.0.1:8765/run/lenet-1/step/153/node/head.scale'
+        """
+        path = f"/run/{quote(run, safe='')}" + (f"/step/{step}" if step is not None else "")
+        if node is not None:  # the root module has no name: an empty part of an address would be lost
+            path += f"/node/{quote('~' + node if not node or node.startswith('~') else node, safe='')}"
+        return f"{self._scheme}://{self.netloc}{path}"
+
+    @property
+    def _scheme(self) -> str:
+        return "https" if self.tls else "http"
 
     @property
     def tunnel(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 _ABSENT = object()
@@ -48,6 +49,10 @@ class Patches:
         made.__doc__ = original.__doc__
         made.__wrapped__ = original
         self.set(owner, name, made)
+
+    def functions(self) -> list[FunctionType]:
+        """Ours, where a function stands for another."""
+        return [ours for _, _, _, ours in self._made if isinstance(ours, FunctionType)]
 
     def restore(self) -> None:
         """Undo everything. What somebody else put over ours meanwhile stays: ours is inert below it."""

@@ -63,6 +63,10 @@ class Rewinds(Protocol):
         """
         ...
 
+    def size(self) -> int:
+        """Bytes of weights, buffers and optimizer states: what one copy of the state takes."""
+        ...
+
     def healthy(self) -> bool:
         """In a copy: whether all weights of the training are finite."""
         ...

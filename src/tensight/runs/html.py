@@ -35,7 +35,7 @@ dl { display: grid; grid-template-columns: 6rem 1fr; gap: .2rem .8rem; margin: .
 dt, small, .dim { color: var(--dim); } code { font: .92em ui-monospace, monospace; }
 .good { color: var(--good); } .bad { color: var(--bad); fill: var(--bad); }
 div.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; } td, th { text-align: left;
-  padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--edge); vertical-align: top; }
+  padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--edge); vertical-align: top; overflow-wrap: normal; }
 svg { width: 100%; height: auto; font: 11px system-ui, sans-serif; } svg text { fill: var(--dim); }
 svg text.bad { fill: var(--bad); font-size: 16px; } .axis { fill: none; stroke: var(--edge); }
 polyline.line { fill: none; stroke: var(--line); stroke-width: 1.5; stroke-linejoin: round; } circle.line { fill: var(--line); }
@@ -148,7 +148,9 @@ def _hits(hits: Hits) -> str:
     for hit in held[:MOST_HITS]:
         values = ", ".join(f"{name} {number(value)}" for name, value in hit.actual.items())
         limits = ", ".join(f"{name} {number(value)}" for name, value in hit.threshold.items())
-        cells = (hit.step, hit.rank, hit.condition, hit.kind, f"{hit.node} {hit.slot}".strip(), values, limits, hit.note)
+        own = hit.kind in ("weight", "gradient", "frozen", "buffer")
+        name = f"{hit.node}.{hit.slot}".lstrip(".") if own else hit.node or "the model"
+        cells = (hit.step, hit.rank, hit.condition, hit.kind, name, values, limits, hit.note)
         rows.append([shown(str(cell), 200) for cell in cells])
     left = len(held) - len(rows)
     more = f"<p>{left} more are recorded in the run.</p>" if left else ""

@@ -20,7 +20,16 @@ def companions(session: Session) -> list[Companion]:
     if settings.rewind:
         if isinstance(session.voice, Terminal):
             session.voice.rewinds = True
-        found.append(Rewind(session.recorder, session.folder, budget=settings.budget, say=_say(session)))
+        found.append(
+            Rewind(
+                session.recorder,
+                session.folder,
+                budget=settings.budget,
+                memory_limit=settings.memory_limit,
+                say=_say(session),
+                show_memory=_show_memory(session),
+            )
+        )
     if settings.on_finding == "stop" or settings.on_hit == "stop":
         found.append(Reacting(session.recorder, settings))
     if settings.guard:
@@ -36,3 +45,14 @@ def _say(session: Session) -> Callable[[str], None]:
     """A line on the terminal, where there is one."""
     line: Callable[[str], None] = getattr(session.voice, "line", lambda text: None)
     return line
+
+
+def _show_memory(session: Session) -> Callable[[int], None]:
+    """Bytes held for rewind, in the status line."""
+    voice = session.voice
+
+    def show(size: int) -> None:
+        if isinstance(voice, Terminal):
+            voice.memory = size
+
+    return show

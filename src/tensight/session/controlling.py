@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 from urllib.parse import quote
@@ -104,6 +104,7 @@ def _controlling(session: Session, say: Callable[[str], None]) -> Controlling:
         on_finding=None if settings.on_finding == "auto" else settings.on_finding,
         on_hit=None if settings.on_hit == "auto" else settings.on_hit,
         ask_terminal=info.rank == 0,
+        muted=settings.muted,
         tidy=partial(launch.tidy, session.folder) if info.rank == 0 else lambda: None,
     )
 
@@ -126,6 +127,7 @@ class Controlling(Companion):
         on_hit: Policy | None = None,
         grace: float = GRACE,
         ask_terminal: bool = False,
+        muted: Collection[str] = (),
         tidy: Callable[[], None] = lambda: None,
     ) -> None:
         self.machine = Machine()
@@ -139,7 +141,7 @@ class Controlling(Companion):
         self._on_hit = on_hit
         self._grace = grace
         self._terminal = prompt.Terminal(say) if ask_terminal and sys.stdin.isatty() else None
-        self._muted: set[str] = set()
+        self._muted = set(muted)
         self._told = 0.0
         self._said_refused = False
         self._tidy = tidy
@@ -205,7 +207,7 @@ class Controlling(Companion):
                 wanted.append((self._on_hit or usual, _in_words(hit)))
         pause = next((reason for policy, reason in wanted if policy == "pause"), "")
         stop = next((reason for policy, reason in wanted if policy == "stop"), "")
-        if pause and not self._link.connected:
+        if pause and not self._is_within_reach():
             pause = ""  # nobody could let it go on
         return pause, stop
 
@@ -239,6 +241,11 @@ class Controlling(Companion):
 
     def _is_paused(self) -> bool:
         return self.machine.state == "paused"
+
+    def _is_within_reach(self) -> bool:
+        """Whether somebody can let a paused training go on: a server that has just been started may yet connect."""
+        lost = self._link.lost_since
+        return lost is None or (not self._link.refused and time.monotonic() - lost < self._grace)
 
     def _patience(self) -> float:
         """How long to sleep: for ever while the server is there, otherwise until the grace time is over."""

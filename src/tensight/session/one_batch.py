@@ -60,6 +60,7 @@ class OneBatch(Companion):
         self._reason = NO_LOADER
         self._over = False  # nothing more is to be prepared
         self._inside = False  # of a step
+        self._trained = False  # a step has trained
         self._kept = False
         self._copy: Copy | None = None
         self._woken: Woken | None = None
@@ -76,6 +77,7 @@ class OneBatch(Companion):
 
     def step_ended(self, record: StepRecord, findings: Sequence[Finding]) -> None:
         self._inside = False
+        self._trained = self._trained or bool(record.losses)
         if self._woken is None:
             return
         if record.loss is not None:
@@ -130,7 +132,7 @@ class OneBatch(Companion):
     def _prepare(self) -> None:
         assert self._rewinds is not None
         self._reason = "the script ended before a step could be run again"
-        if self._recorder.step < 1:
+        if not self._trained:
             return
         optimizers = sum(kind == "optimizer" for kind, _ in self._recorder.found.parts)
         if optimizers > 1:
@@ -167,7 +169,6 @@ class OneBatch(Companion):
             isolation.no_changes_outside(str(self._folder))
             become_copy(self._recorder, self)
             self._recorder.budget = _Light()
-            self._recorder._max_steps = None  # the copy ends by itself
             if not self._rewinds.restore():
                 self._leave("no state was kept")
             self._rewinds.repeat(STEPS)

@@ -25,6 +25,7 @@ from tensight.session.terminal import Terminal
 
 TIMED = 5  # of the steps are hardly watched, so that their time is the training's own
 FEW = 10  # with fewer steps than this, all are watched
+IDLE = 50  # times as many steps as asked for may go by without any training
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,6 @@ def fly(program: Program, folder: Path, *, steps: int, voice: Terminal | None = 
         run_dir=folder,
         name=program.name,
         budget=100,
-        max_steps=steps,
         on_finding="continue",
         on_hit="continue",
     )
@@ -57,10 +57,12 @@ def fly(program: Program, folder: Path, *, steps: int, voice: Terminal | None = 
 
     def together(session: Session) -> list[Companion]:
         recorder = session.recorder
-        recorder.budget = WholeThenTimed(steps)
+        few = FewSteps(recorder, steps)
+        recorder.budget = WholeThenTimed(few)
         return [
             *companions.companions(session),
             Stopwatch(recorder),
+            few,
             OneBatch(recorder, session.folder, say=terminal.line),
         ]
 
@@ -69,15 +71,34 @@ def fly(program: Program, folder: Path, *, steps: int, voice: Terminal | None = 
     return Preflight(run, check(run), ending.findings, ending.exit_code)
 
 
+class FewSteps(Companion):
+    """Ends the script after so many steps that train; what it evaluates before does not count."""
+
+    def __init__(self, recorder: Recorder, steps: int) -> None:
+        self._recorder = recorder
+        self.wanted = steps
+        self.trained = 0
+        self._idle = 0
+
+    def step_ended(self, record: StepRecord, findings: Sequence[Finding]) -> None:
+        if record.losses:
+            self.trained += 1
+        else:
+            self._idle += 1
+        if self.trained >= self.wanted or (not self.trained and self._idle >= IDLE * self.wanted):
+            self._recorder.stop(f"{self.trained} steps are done")
+
+
 class WholeThenTimed(Budget):
     """Every step is watched whole; the last few are hardly watched, for the clock."""
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, few: FewSteps) -> None:
         super().__init__(100)
-        self._timed_from = steps - TIMED if steps >= FEW else steps
+        self._few = few
+        self._timed_from = few.wanted - TIMED if few.wanted >= FEW else few.wanted
 
     def next_depth(self, step: int) -> Depth:
-        return Depth.LIGHT if step >= self._timed_from else Depth.ALL
+        return Depth.LIGHT if self._few.trained >= self._timed_from else Depth.ALL
 
 
 class Stopwatch(Companion):

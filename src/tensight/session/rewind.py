@@ -16,6 +16,8 @@ from tensight.replay.rewinder import Rewinder
 SHARE = 0.2
 """The part of the budget that being ready for a rewind may take."""
 
+SIZED_AT = 1  # the step after which optimizers have their states, so that a copy's size is known
+
 _SPOILT = frozenset({"gradient", "weight", "loss"})
 
 
@@ -29,12 +31,16 @@ class Rewind(Companion):
         *,
         budget: float = 5.0,
         most: int = 8,
+        memory_limit: int | None = None,
         say: Callable[[str], None] = lambda text: None,
+        show_memory: Callable[[int], None] = lambda size: None,
     ) -> None:
         self._recorder = recorder
         self._folder = folder
         self._budget = budget
         self._most = most
+        self._memory_limit = memory_limit
+        self._show_memory = show_memory
         self._say = say
         self._rewinder: Rewinder | None = None
         self._none = ""  # why there is no rewinder
@@ -55,8 +61,22 @@ class Rewind(Companion):
                 self._recorder.replayed(Replay(step=record.step, status="not possible", reason=self._none))
                 self._none = ""
             return
+        if record.step == SIZED_AT and self._memory_limit is not None and self._is_too_large(rewinder):
+            return
+        self._show_memory(rewinder.memory)
         clean = not bad and record.depth >= Depth.GRADIENTS
         rewinder.ended(record.step, record.losses, trouble=bad, clean=clean)
+
+    def _is_too_large(self, rewinder: Rewinder) -> bool:
+        found = rewinds.load_imported()
+        size = found.size() if found is not None else 0
+        if self._memory_limit is None or size <= self._memory_limit:
+            return False
+        self._none = f"a copy of the state takes {size >> 20} MB, more than the memory limit"
+        self._say(f"no rewind: {self._none}")
+        rewinder.ending()
+        self._rewinder = None
+        return True
 
     def ending(self) -> None:
         """The script is over; conclusions follow."""

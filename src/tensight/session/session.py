@@ -116,6 +116,9 @@ class Session:
                 self._recorder = self._record(name, adapter.version())
             self._recorder.adapters.append(adapter)
             adapter.attach(self._recorder)
+            limit_memory = getattr(adapter, "limit_memory", None)
+            if limit_memory is not None and (self.settings.memory_limit or self.settings.budget >= 100):
+                limit_memory(self.settings.memory_limit or 1 << 40)
         except Exception as error:
             if self._recorder is not None:
                 self._recorder.failed(f"attaching to {name}", error)

@@ -11,6 +11,7 @@ from typing import TypeVar
 from tensight.errors import UsageError
 from tensight.records import Finding, Watchpoint
 from tensight.runs import Run, open_run
+from tensight.session.crashing import crash_of
 from tensight.session.session import Session, is_off
 from tensight.session.settings import Settings
 from tensight.session.terminal import Terminal
@@ -55,7 +56,7 @@ class Watching:
         self._session.finish(
             "failed" if crashed else "stopped" if kind is not None else "finished",
             script_exit=None,
-            crash={"title": f"{type(error).__name__}: {error}"} if crashed else None,
+            crash=crash_of(error) if crashed and error is not None else None,
         )
 
     def steps(self, batches: Iterable[Batch]) -> Iterator[Batch]:

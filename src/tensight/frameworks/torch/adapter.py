@@ -91,6 +91,11 @@ class TorchAdapter:
         self.operators.follow()
         _inert_after_fork(watching)
 
+    def limit_memory(self, size: int) -> None:
+        """What copies of weights may take, in bytes."""
+        if self.watching is not None:
+            self.updates.copy_limit = size
+
     def position(self) -> tuple[int, int] | None:
         """Rank and number of ranks, when there is a process group."""
         return position()

@@ -54,7 +54,10 @@ class Compiled:
         self._prepare = watching.probe("torch.compile", self._inductor)
         self._add = watching.probe("compiled code", self._add_probes)
         _attached[:] = [weakref.ref(self)]
-        for name, around in (("_TorchCompileInductorWrapper", self._around_inductor), ("_TorchCompileWrapper", self._around)):
+        for name, around in (
+            ("_TorchCompileInductorWrapper", self._around_inductor),
+            ("_TorchCompileWrapper", self._around),
+        ):
             wrapper = getattr(torch, name, None)
             if wrapper is not None:
                 patches.wrap(wrapper, "__call__", around)
@@ -263,7 +266,9 @@ class Compiled:
         self._look(x, key, kind, [index])
         if found.looked and x.requires_grad and not x.is_leaf and kind == _FORWARD:
             marks = found.of(index)
-            self.calls.hook(x, [self._watched(mark, self._call(found, mark, "forward"), x, "backward") for mark in marks])
+            self.calls.hook(
+                x, [self._watched(mark, self._call(found, mark, "forward"), x, "backward") for mark in marks]
+            )
 
     # gaps
 
@@ -275,7 +280,9 @@ class Compiled:
             found.judged = True
             hidden = [mark for mark in found.marks if mark.node not in found.seen]
             for network in dict.fromkeys(mark.entry.network for mark in hidden):
-                paths = list(dict.fromkeys(mark.entry.path or network for mark in hidden if mark.entry.network == network))
+                paths = list(
+                    dict.fromkeys(mark.entry.path or network for mark in hidden if mark.entry.network == network)
+                )
                 rest = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
                 self._gap(
                     f"outputs of {', '.join(paths[:_NAMED])}{rest} in compiled {network}",

@@ -87,7 +87,9 @@ def plan(graph: Graph, entry_of: Callable[[int], Entry | None], without: Entry |
         if entry is None or entry is without:
             continue
         call = calls[entry] = calls.get(entry, -1) + 1
-        leaving = [node for node in nodes if any(user not in nodes for user in node.users) and value_of(node) is not None]
+        leaving = [
+            node for node in nodes if any(user not in nodes for user in node.users) and value_of(node) is not None
+        ]
         for index, node in enumerate(leaving[:MOST_OUTPUTS]):
             mark = Mark(node.name, entry, call, f"output.{index}", line_of(node), _shape(node))
             marks.append((places[node], len(nodes), mark))

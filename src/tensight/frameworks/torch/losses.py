@@ -13,9 +13,9 @@ from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source
 from tensight.frameworks.torch.activations import Activations
 from tensight.frameworks.torch.graph import expression
+from tensight.frameworks.torch.label_probe import LabelProbe
 from tensight.frameworks.torch.loss_facts import facts, shape_text
 from tensight.frameworks.torch.statistics import PLAIN
-from tensight.frameworks.torch.label_probe import LabelProbe
 from tensight.frameworks.torch.watching import Watched, Watching
 from tensight.records import Kind, Part, Source
 from tensight.records.event import Value

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from tensight.frameworks.patches import Patches
+from tensight.frameworks.torch.compiled_frames import stay_out
 from tensight.frameworks.torch.watching import Watching
 
 
@@ -21,6 +22,7 @@ class Reading:
 
     def __init__(self, watching: Watching, patches: Patches) -> None:
         self._patches = patches
+        self._watching = watching
         self._ready = watching.probe("torch.compile", self._make_tables)
         patches.wrap(torch, "compile", self._around_compile)
         patches.wrap(torch.jit, "script", self._around)
@@ -60,3 +62,4 @@ class Reading:
                 make = getattr(owner, name, None)
                 if make is not None:
                     make()
+        stay_out(self._patches, self._watching)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import multiprocessing
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -58,10 +59,19 @@ class TorchRewinds:
     def enter_copy(self) -> str:
         torch.set_num_threads(1)  # a copy has no worker threads: more than one would wait for ever
         torch.save = torch.serialization.save = _save_nothing
+        if "torch._dynamo" in sys.modules:
+            torch.compiler.set_stance("force_eager")  # compiled code shows no operators
         self._tensors = Parts.find().tensors()
         if any(tensor.is_shared() for tensor in self._tensors):
             return "the weights are in shared memory, and a copy would change those of the training"
         return ""
+
+    def size(self) -> int:
+        parts = Parts.find()
+        held = parts.tensors()
+        for optimizer in parts.optimizers:
+            held += [value for entry in optimizer.state.values() for value in entry.values() if torch.is_tensor(value)]
+        return sum(tensor.numel() * tensor.element_size() for tensor in held)
 
     def healthy(self) -> bool:
         return all(finite(tensor) for tensor in self._tensors if isinstance(tensor, torch.nn.Parameter))

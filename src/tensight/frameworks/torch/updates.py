@@ -12,7 +12,8 @@ from tensight.frameworks.torch.statistics import Job
 from tensight.frameworks.torch.watching import Watched, Watching
 from tensight.records import Kind
 
-COPY_LIMIT = 1 << 30  # bytes of weights that are copied to see how they change
+FREE_COPIES = 16 << 20  # bytes of weights that are copied whole in each step
+SHARE_OF_COPIES = 0.15  # of larger ones
 BUFFERS_EVERY = 10  # steps between two looks at buffers
 
 Found = list[tuple[Held, torch.Tensor]]
@@ -24,7 +25,8 @@ class Updates:
     def __init__(self, watching: Watching, networks: Networks) -> None:
         self.watching = watching
         self.networks = networks
-        self.copy_limit = COPY_LIMIT
+        self.copy_limit = 0  # bytes that copies of weights may take; 0: a share of the weights
+        self._turn = 0  # the weight whose turn is next
         self._found: Found = []
         self._later = False
         self._scale = 1.0
@@ -82,36 +84,55 @@ class Updates:
         return math.sqrt(sum((one.l2 or 0.0) ** 2 for one in stats))
 
     def copy(self, found: Found) -> None:
-        """Copy those weights whose change somebody asks for, as far as memory allows."""
-        sources, targets = [], []
+        """Copy those weights whose change somebody asks for; where that takes much memory, a part in each step."""
+        asked = []
         for held, tensor in found:
             watched = self._tensor(held, tensor, "weight" if tensor.requires_grad else "frozen")
-            if not watched.needs.change or tensor.layout is not torch.strided or tensor.device.type == "meta":
-                continue
-            copy = self._room(tensor)
-            if copy is not None:
-                sources.append(tensor.detach())
-                targets.append(copy)
-        if sources:
+            if watched.needs.change and tensor.layout is torch.strided and tensor.device.type != "meta":
+                asked.append(tensor)
+        chosen = self._turn_of(asked)
+        targets = [self._room(tensor) for tensor in chosen]
+        if targets:
             with torch.no_grad():
-                torch._foreach_copy_(targets, sources)
+                torch._foreach_copy_(targets, [tensor.detach() for tensor in chosen])
 
-    def _room(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """Where the copy of a weight goes; None when memory is short."""
+    def _turn_of(self, asked: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The weights whose turn it is; copies of the others are given up, so that none is compared with an old one."""
+        sizes = [tensor.numel() * tensor.element_size() for tensor in asked]
+        whole = sum(sizes)
+        limit = self.copy_limit or max(FREE_COPIES, int(SHARE_OF_COPIES * whole))
+        if whole <= limit:
+            return asked
+        chosen: list[torch.Tensor] = []
+        taken = 0
+        start = self._turn % len(asked)
+        for place in (*range(start, len(asked)), *range(start)):
+            if sizes[place] > limit:
+                self._too_large(limit)
+                continue
+            if taken + sizes[place] > limit:
+                self._turn = place
+                break
+            taken += sizes[place]
+            chosen.append(asked[place])
+        kept = {id(tensor) for tensor in chosen}
+        for tensor in asked:
+            if id(tensor) not in kept:
+                self._copies.pop(tensor)
+        return chosen
+
+    def _too_large(self, limit: int) -> None:
+        if not self._said_limit:
+            self._said_limit = True
+            self.watching.sink.gap(
+                "the change of some weights", f"a copy would take more than {limit >> 20} MB", "raise --memory-limit"
+            )
+
+    def _room(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Where the copy of a weight goes."""
         copy = self._copies.get(tensor)
         if copy is not None and _alike(copy, tensor):
             return copy
-        self._copies.pop(tensor)
-        taken = sum(other.numel() * other.element_size() for other in self._copies.values.values())
-        if taken + tensor.numel() * tensor.element_size() > self.copy_limit:
-            if not self._said_limit:
-                self._said_limit = True
-                self.watching.sink.gap(
-                    "the change of some weights",
-                    f"copies of them would take more than {self.copy_limit >> 20} MB",
-                    "raise --memory-limit",
-                )
-            return None
         copy = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
         self._copies[tensor] = copy
         return copy

@@ -61,6 +61,10 @@ def inputs_have_scale(look: Look) -> Answer:
     return Answer("ok", f"inputs lie within ±{number(largest)}")
 
 
+def _batches(count: int) -> str:
+    return "1 batch" if count == 1 else f"{count} batches"
+
+
 def _all_constant(look: Look) -> bool:
     values = {(one.stats.min, one.stats.max) for _, one, _ in look.seen("input") if one.stats.count > 1}
     return len(values) == 1 and all(low == high for low, high in values)
@@ -75,10 +79,10 @@ def labels(look: Look) -> Answer:
     alone = sum(site.single.values())
     if alone == site.labelled and site.batch > 1:
         if len(site.single) == 1:
-            return Answer("bad", f"every label of {plural(alone, 'batch')} is {next(iter(site.single))}", "")
+            return Answer("bad", f"every label of {_batches(alone)} is {next(iter(site.single))}")
         return Answer(
             "bad",
-            f"each of {plural(alone, 'batch')} holds one class only",
+            f"each of {_batches(alone)} holds one class only",
             "shuffle: DataLoader(..., shuffle=True)",
         )
     spread = site.entropy / site.labelled
@@ -93,10 +97,10 @@ def batches_differ(look: Look) -> Answer:
         repeats = sum("repeat_of" in event.values for event in events)
         distinct = {tuple((k, v) for k, v in event.values.items() if k[:4] in ("mean", "std.")) for event in events}
         if total >= FEW and len(distinct) == 1 and events[0].values.get("index") != events[-1].values.get("index"):
-            return Answer("bad", f"all of {plural(total, 'batch')} are the same", "look at the data set's __getitem__")
+            return Answer("bad", f"all of {_batches(total)} are the same", "look at the data set's __getitem__")
         if repeats:
-            return Answer("look", f"{repeats} of {plural(total, 'batch')} repeat an earlier one of the same epoch")
-        return Answer("ok", f"{plural(len(distinct), 'different batch')} of {total}")
+            return Answer("look", f"{repeats} of {_batches(total)} repeat an earlier one of the same epoch")
+        return Answer("ok", f"{len(distinct)} of {_batches(total)} are different")
     seen: dict[int, set[tuple[float | None, float | None]]] = {}
     for _, one, info in look.seen("input"):
         if info.dtype.startswith(("float", "bfloat", "int")) and one.stats.count > 1:

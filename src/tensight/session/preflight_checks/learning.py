@@ -13,9 +13,13 @@ SLIGHT = 0.02
 def updates_have_size(look: Look) -> Answer:
     """Mean change of a layer's weights over their mean size, a step: about a thousandth is usual."""
     ratios: dict[str, list[float]] = {}
-    for kept, entry, ratio in look.case.updates_seen():
-        if kept.step > 0 and entry.held:
-            ratios.setdefault(entry.name, []).append(ratio)
+    for kept in look.case.deep():
+        for one, _ in kept.of_kind("weight"):
+            entry, change = look.case.ledger.weight_of(one.tensor), one.stats.change
+            if entry is not None and change is not None and entry.layer and entry.held and kept.step > 0:
+                # a weight that starts at zero is compared with the size that is usual
+                size = max(change.before_abs_mean, 0.5 / entry.fan_in**0.5)
+                ratios.setdefault(entry.name, []).append(change.abs_mean / size)
     middles = {name: median(values) for name, values in ratios.items() if any(values)}
     if not middles:
         return Answer("unknown", "no update of a layer's weights was seen")

@@ -62,7 +62,9 @@ class Look:
     @cached_property
     def updated(self) -> int:
         """How many steps an optimizer has made."""
-        return sum(any(e.kind == "optimizer_step" and not e.values.get("skipped") for e in s.events) for s in self.steps)
+        return sum(
+            any(e.kind == "optimizer_step" and not e.values.get("skipped") for e in s.events) for s in self.steps
+        )
 
     @cached_property
     def trained(self) -> list[Entry]:

@@ -15,13 +15,15 @@ NEAR = 0.5
 
 def losses_are_finite(look: Look) -> Answer:
     """Every loss that backward was called on is a number."""
-    losses = [(step.step, value) for step in look.steps for value in step.losses]
+    losses = [(step.step, step.loss) for step in look.steps if step.loss is not None]
     if not losses:
         return Answer("unknown", "backward was not called on a loss", "give more steps, or look at the loop")
-    for step, value in losses:
+    for step, value in losses:  # the mean over micro-steps is finite only if all are
         if not math.isfinite(value):
             return Answer("bad", f"the loss is {value} in step {step}", "see the findings below")
-    return Answer("ok", f"{number(losses[0][1])} at first, {number(losses[-1][1])} after {plural(look.updated, 'step')}")
+    return Answer(
+        "ok", f"{number(losses[0][1])} at first, {number(losses[-1][1])} after {plural(look.updated, 'step')}"
+    )
 
 
 def loss_at_the_start(look: Look) -> Answer:
@@ -33,7 +35,8 @@ def loss_at_the_start(look: Look) -> Answer:
     if site is None or chance is None or not values or site.first.get("reduction") not in (None, "mean"):
         return Answer("unknown", "there is no one loss of which the value of guessing is known")
     step, first = values[0]
-    if step > 0 or not math.isfinite(first):
+    began = next((one.step for one in look.steps if one.losses), 0)  # forwards may come before the training
+    if step > began or not math.isfinite(first):
         return Answer("unknown", "the loss of the first step is not known")
     if site.function in CLASS_LOSSES:
         guess = f"guessing among {site.classes} classes gives ln {site.classes} = {number(chance)}"

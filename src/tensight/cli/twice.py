@@ -1,0 +1,85 @@
+"""`tensight twice`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from tensight.cli.printing import print_json
+from tensight.compare.determinism import Determinism, has_operators, judge
+from tensight.errors import UsageError
+from tensight.runs import open_run
+from tensight.store import Reader
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--max-steps", type=click.IntRange(1), default=20, show_default=True, help="Steps of each run.")
+@click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
+@click.argument("script")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def twice(script: str, arguments: tuple[str, ...], as_json: bool, max_steps: int, module: bool) -> None:
+    """Run a script twice and say whether its randomness is removed, and if not, what is random.
+
+    \b
+    Example:  tensight twice train.py --lr 0.1
+    """
+    if not module and not Path(script).is_file():
+        raise UsageError(f"there is no script {script}")
+    words = (["-m"] if module else []) + [script, *arguments]
+    with tempfile.TemporaryDirectory(prefix="tensight-twice-") as folder:
+        pair = _both(Path(folder) / "watched", words, max_steps)
+        found = judge(*pair)
+        step = found.first_step
+        unclear = any(source.kind == "operator" for source in found.sources)
+        if unclear and step is not None and pair[0].steps.has(step) and not has_operators(pair[0], step):
+            closer = judge(*_both(Path(folder) / "closer", ["--steps", str(step), *words], step + 1))
+            if not closer.deterministic and closer.first_step == step:
+                found = closer
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _print(found)
+
+
+def _both(folder: Path, words: list[str], steps: int) -> tuple[Reader, Reader]:
+    folder.mkdir()
+    return _once(folder / "first", words, steps), _once(folder / "second", words, steps)
+
+
+def _once(folder: Path, words: list[str], steps: int) -> Reader:
+    command = [sys.executable, "-m", "tensight", "run", "--no-page", "--no-rewind", "--no-recommended"]
+    done = subprocess.run(
+        [*command, "--budget", "100", "--max-steps", str(steps), "--run-dir", str(folder), *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        env={name: value for name, value in os.environ.items() if name != "TENSIGHT"},
+        text=True,
+    )
+    if not folder.is_dir():
+        raise UsageError(f"{words[-1]}: the script could not be run: {_last(done.stderr)}")
+    run = open_run(folder)
+    if done.returncode and not run.step_count:
+        raise UsageError(f"the script failed before its first step: {_last(done.stderr)}")
+    return run.rank(min(run.readers))
+
+
+def _last(text: str) -> str:
+    lines = [line for line in text.strip().splitlines() if not line.startswith("tensight: recorded")]
+    return lines[-1] if lines else "no output"
+
+
+def _print(found: Determinism) -> None:
+    if found.deterministic:
+        click.echo(f"deterministic: both runs agree in all of {found.steps} steps" if found.steps else found.reason)
+        return
+    click.echo(f"not deterministic: the runs part at step {found.first_step}, first in {found.first_tensor}")
+    for source in found.sources:
+        click.echo(f"  {source.kind:16} {source.where}")
+        click.echo(f"  {'fix':16} {source.fix}")

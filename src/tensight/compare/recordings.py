@@ -1,0 +1,222 @@
+"""Two recorded runs against each other: preflight, losses, and the first tensor that leaves the noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tensight.compare import noise, preflight
+from tensight.compare.alignment import Alignment, align
+from tensight.compare.causes import Suspect, likely
+from tensight.compare.moments import Moment, of_step
+from tensight.compare.noise import MARGIN, Distance, Floor
+from tensight.compare.operators import first_operator
+from tensight.compare.preflight import Difference, start_differs
+from tensight.compare.result import Comparison, Divergence, LossVerdict
+from tensight.store import Reader
+
+Array = np.ndarray[Any, Any]
+_MOST_ROWS = 2000
+_LOSS_GROWTH = 4.0  # rounding grows from step to step
+
+
+def compare_runs(a: Reader, b: Reader, mapping: Mapping[str, str] | None = None) -> Comparison:
+    """Compare two runs; `mapping` names modules of `a` by those of `b` where names do not tell."""
+    alignment = align(a, b, mapping)
+    numbers = set(b.steps.numbers)
+    steps = [step for step in a.steps.numbers if step in numbers]
+    if not steps:
+        return _nothing("the runs have no step in common")
+    walk = _Walk(a, b, alignment)
+    first_moments = list(of_step(a, b, steps[0], alignment))
+    if not first_moments:
+        return _nothing("no module, parameter or loss of one run could be found in the other: give a mapping file")
+    walk.preflight = preflight.check(a, b, alignment, first_moments)
+    for step in steps:
+        walk.step(step, first_moments if step == steps[0] else list(of_step(a, b, step, alignment)))
+        if walk.faults:
+            break
+    losses = _losses(a, b, steps, walk.rounding)
+    if walk.faults:
+        verdict = "different"
+    elif losses.verdict == "none" and walk.exact and _equal_losses(a, b, steps):
+        verdict = "identical"
+    else:
+        verdict = "different" if losses.verdict == "forward" else "rounding"
+    reason = ""
+    if len(a.steps) != len(b.steps):
+        reason = f"A has {len(a.steps)} steps and B {len(b.steps)}: the first {len(steps)} in common were compared"
+    return Comparison(
+        verdict,
+        walk.preflight,
+        losses,
+        walk.faults[0] if walk.faults else None,
+        walk.faults,
+        walk.rows,
+        reason,
+        len(steps),
+    )
+
+
+def _nothing(reason: str) -> Comparison:
+    return Comparison("not_comparable", [], LossVerdict(None, "none"), None, [], [], reason)
+
+
+class _Walk:
+    """Goes through the moments of each step and keeps what leaves the noise."""
+
+    def __init__(self, a: Reader, b: Reader, alignment: Alignment) -> None:
+        self.a = a
+        self.b = b
+        self.alignment = alignment
+        self.preflight: list[Difference] = []
+        self.faults: list[Divergence] = []
+        self.rows: list[dict[str, Any]] = []
+        self.exact = True
+        self.rounding = noise.SINGLE
+        self._weights: dict[tuple[str, str], float] = {}  # errors of parameters after the last update
+
+    def step(self, step: int, moments: list[Moment]) -> None:
+        floor = Floor()
+        gradients = max((_size(m) for m in moments if m.a.kind == "gradient"), default=0.0)
+        flows = max((_size(m) for m in moments if m.a.kind == "output_gradient"), default=0.0)
+        carried = max(self._weights.values(), default=0.0)  # what the step began with
+        level = carried
+        into: dict[tuple[str, int], float] = {}  # errors of what each module was given
+        own: dict[tuple[str, str], float] = {}  # errors of gradients, against their own size
+        for moment in moments:
+            kind = moment.a.kind
+            if moment.stage not in ("start", "input") and kind != "loss":
+                floor.passed(moment.a.dtype, moment.b.dtype)
+            scale = noise.SMALL_GRADIENT * gradients if kind == "gradient" else 1e-3 * flows if "gradient" in kind else 0.0
+            values = self._kept(moment)
+            distance = self._distance(moment, floor, scale, values)
+            error = distance.error if math.isfinite(distance.error) else 1e30
+            if moment.stats_a != moment.stats_b:
+                self.exact = False
+            explained = level
+            if kind in ("output", "activation") and (moment.module, moment.a.call) in into:
+                explained = max(into[moment.module, moment.a.call], self._of_module(moment.module), carried if step else 0.0)
+            elif moment.stage == "update":
+                name = (moment.module, moment.a.slot)
+                explained = max(own.get(name, 0.0), self._weights.get(name, 0.0))
+                if kind == "buffer":
+                    explained = max(explained, level)
+            diverged = distance.ratio > MARGIN if moment.stage != "start" else start_differs(moment)
+            if diverged and (error > MARGIN * explained or moment.stage == "start"):
+                self._fault(moment, distance, values)
+            self._row(moment, distance, diverged, values)
+            if kind == "module_input":
+                into[moment.module, moment.a.call] = max(error, into.get((moment.module, moment.a.call), 0.0))
+            elif kind == "gradient":
+                own[moment.module, moment.a.slot] = noise.between(moment.stats_a, moment.stats_b, floor.value).error
+            if moment.stage in ("start", "update"):
+                self._weights[moment.module, moment.a.slot] = error
+            level = max(level, error) if moment.stage != "update" else level
+        self.rounding = max(self.rounding, floor.rounding) if step == 0 else self.rounding
+
+    def _of_module(self, module: str) -> float:
+        return max((error for (path, _), error in self._weights.items() if path == module), default=0.0)
+
+    def _kept(self, moment: Moment) -> tuple[Array, Array] | None:
+        if moment.a.kind in ("weight", "buffer", "frozen") and moment.stage != "update":
+            return None  # a kept weight is that after the update
+        one, other = moment.a.id, moment.b.id
+        if one not in self.a.kept.get(moment.step, ()) or other not in self.b.kept.get(moment.step, ()):
+            return None
+        x, y = self.a.tensor(moment.step, one), self.b.tensor(moment.step, other)
+        if x is None or y is None or x.array.size != y.array.size or x.array.size != moment.stats_a.count:
+            return None
+        return x.array, y.array
+
+    def _distance(self, moment: Moment, floor: Floor, scale: float, values: tuple[Array, Array] | None) -> Distance:
+        if moment.stage == "start":
+            return noise.between(moment.stats_a, moment.stats_b, preflight.EXACT)
+        value = max(floor.value, noise.rounding(moment.a.dtype), noise.rounding(moment.b.dtype))
+        if moment.a.kind == "loss":
+            value = floor.value
+        if moment.stage in ("backward", "update"):
+            value *= noise.BACKWARD
+        if values is not None:
+            return noise.elementwise(*values, value, scale)
+        return noise.between(moment.stats_a, moment.stats_b, value, scale)
+
+    def _fault(self, moment: Moment, distance: Distance, values: tuple[Array, Array] | None) -> None:
+        if any(fault.module == moment.module and fault.phase == moment.stage for fault in self.faults):
+            return
+        if self.faults and self.faults[0].phase not in ("start", moment.stage):
+            return  # what follows in later phases is most likely a consequence
+        suspect = Suspect(moment, self.a, self.b, self.alignment, self.preflight, values)
+        op, source = first_operator(self.a, self.b, moment)
+        source = source or moment.a.source
+        pair = self.alignment.pairs.get(moment.module)
+        self.faults.append(
+            Divergence(
+                module=moment.module,
+                module_b=pair.b if pair else moment.b.node,
+                op=op,
+                step=moment.step,
+                phase=moment.stage,
+                error=distance.error,
+                floor=distance.floor,
+                likely_cause=likely(suspect),
+                file=source.file if source else None,
+                line=source.line if source else None,
+                tensor=_tensor(moment),
+                aligned_by=pair.how if pair else "path",
+            )
+        )
+
+    def _row(self, moment: Moment, distance: Distance, diverged: bool, values: tuple[Array, Array] | None) -> None:
+        if len(self.rows) >= _MOST_ROWS:
+            return
+        same = moment.stats_a == moment.stats_b
+        row: dict[str, Any] = {
+            "step": moment.step,
+            "phase": moment.stage,
+            "module": moment.module,
+            "module_b": moment.b.node,
+            "kind": moment.a.kind,
+            "tensor": _tensor(moment),
+            "error": distance.error,
+            "floor": distance.floor,
+            "verdict": "different" if diverged else "identical" if same else "rounding",
+            "by": distance.by,
+        }
+        if values is not None:
+            row.update(noise.columns(*values))
+        self.rows.append(row)
+
+
+def _size(moment: Moment) -> float:
+    return max(moment.stats_a.l2 or 0.0, moment.stats_b.l2 or 0.0)
+
+
+def _tensor(moment: Moment) -> str:
+    return f"gradient of {moment.a.slot}" if "gradient" in moment.a.kind else moment.a.slot
+
+
+def _losses(a: Reader, b: Reader, steps: list[int], rounding: float) -> LossVerdict:
+    tolerance = MARGIN * MARGIN * rounding if rounding <= noise.SINGLE else MARGIN * rounding
+    for step in steps:
+        one, other = a.steps.head(step).loss, b.steps.head(step).loss
+        if one is None or other is None:
+            continue
+        if math.isnan(one) and math.isnan(other):
+            continue
+        size = max(abs(one), abs(other))
+        if not math.isfinite(size):
+            differs = one != other
+        else:
+            differs = size > 0 and abs(one - other) / size > tolerance * min(_LOSS_GROWTH**step, 1e3)
+        if differs:
+            return LossVerdict(step, "forward" if step == steps[0] else "backward_or_update", one, other)
+    return LossVerdict(None, "none")
+
+
+def _equal_losses(a: Reader, b: Reader, steps: list[int]) -> bool:
+    pairs = ((a.steps.head(step).loss, b.steps.head(step).loss) for step in steps)
+    return all(repr(one) == repr(other) for one, other in pairs)
