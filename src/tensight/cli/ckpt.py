@@ -78,7 +78,9 @@ def show(files: tuple[Path, ...], as_json: bool, values: bool) -> None:
             for entry in checkpoint.entries.values():
                 click.echo(f"\n{entry.name}\n{np.array2string(entry.numpy(), threshold=sys.maxsize)}")
         bad = sum(1 for row in report["parameters"] if row["nan"] or row["inf"])
-        click.echo(f"{len(rows)} tensors, {report['total']:,} values" + (f"; {bad} tensors hold NaN or Inf" if bad else ""))
+        click.echo(
+            f"{len(rows)} tensors, {report['total']:,} values" + (f"; {bad} tensors hold NaN or Inf" if bad else "")
+        )
 
 
 @ckpt.command()
@@ -101,7 +103,13 @@ def diff(a: Path, b: Path, as_json: bool) -> None:
         return
     if found["changed"]:
         rows = [
-            (row["name"], row.get("name_b", ""), f"{row['max_abs']:.4g}", f"{row['mean_abs']:.4g}", _percent(row["changed_share"]))
+            (
+                row["name"],
+                row.get("name_b", ""),
+                f"{row['max_abs']:.4g}",
+                f"{row['mean_abs']:.4g}",
+                _percent(row["changed_share"]),
+            )
             for row in found["changed"]
         ]
         print_table(("changed", "in B", "max abs", "mean abs", "of values"), rows)
@@ -116,7 +124,13 @@ def diff(a: Path, b: Path, as_json: bool) -> None:
 @ckpt.command()
 @click.argument("source", type=FILE)
 @click.argument("target", type=FILE)
-@click.option("--to", "names", type=click.Choice(["torch", "mindspore"]), default=None, help="Whose names to use; default: as the ending of TARGET says.")
+@click.option(
+    "--to",
+    "names",
+    type=click.Choice(["torch", "mindspore"]),
+    default=None,
+    help="Whose names to use; default: as the ending of TARGET says.",
+)
 @click.option("--map", "map_file", type=FILE, help="Names the rules do not know: JSON, or lines `old = new`.")
 @click.option("--like", type=FILE, help="A checkpoint of the target's model: settles names, checks shapes.")
 @click.option("--whole", is_flag=True, help="Keep optimizer states and plain values in a PyTorch file too.")
@@ -142,7 +156,12 @@ def convert(
         print_json(msgspec.to_builtins(done))
         return
     rows = [
-        (row.name, row.to, _shape(row.to_shape) if row.shape != row.to_shape else "", row.rule + ("" if row.sure else " ?"))
+        (
+            row.name,
+            row.to,
+            _shape(row.to_shape) if row.shape != row.to_shape else "",
+            row.rule + ("" if row.sure else " ?"),
+        )
         for row in done.tensors
         if row.rule or not row.sure
     ]

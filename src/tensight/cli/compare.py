@@ -22,7 +22,9 @@ _WORDS = {
 @click.command()
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
-@click.option("--map", "map_file", type=click.Path(path_type=Path), help="Modules of A by those of B: JSON, or lines `a = b`.")
+@click.option(
+    "--map", "map_file", type=click.Path(path_type=Path), help="Modules of A by those of B: JSON, or lines `a = b`."
+)
 @click.option("--rows", "most", default=0, metavar="N", help="Print the N worst rows of the table too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def compare(a: Path, b: Path, map_file: Path | None, most: int, as_json: bool) -> None:
@@ -56,7 +58,15 @@ def _print(found: Comparison, most: int) -> None:
         print_table(
             ("step", "phase", "module", "tensor", "error", "floor", "verdict"),
             [
-                (r.get("step", ""), r.get("phase", ""), r["module"], r["tensor"], f"{r['error']:.3g}", f"{r['floor']:.3g}", r["verdict"])
+                (
+                    r.get("step", ""),
+                    r.get("phase", ""),
+                    r["module"],
+                    r["tensor"],
+                    f"{r['error']:.3g}",
+                    f"{r['floor']:.3g}",
+                    r["verdict"],
+                )
                 for r in worst
             ],
         )

@@ -15,6 +15,7 @@ from tensight.session.settings import Settings
 
 FOLDER = Path(__file__).parent / "demos"
 FIRST = "nan"
+UNATTENDED = 60.0  # seconds that the page is served where there is no terminal
 
 
 def demos() -> dict[str, str]:
@@ -54,4 +55,8 @@ def demo(name: str, listing: bool, page: bool, port: int | None) -> None:
     if page:
         from tensight import server
 
-        server.view(folder, "127.0.0.1", port, open_browser=False)
+        # nobody is there to press Ctrl-C when this is no terminal
+        seconds = None if sys.stdout.isatty() else UNATTENDED
+        if seconds is not None:
+            click.echo(f"the page is served for {seconds:.0f} seconds", err=True)
+        server.view(folder, "127.0.0.1", port, open_browser=False, seconds=seconds)

@@ -44,6 +44,10 @@ REACTIONS = click.Choice(["pause", "stop", "continue"])
 @click.option("--page/--no-page", default=True, help="Serve the page while the script runs. Default: on.")
 @click.option("--host", default="127.0.0.1", help="Where the page listens.")
 @click.option("--port", type=click.IntRange(0, 65535), default=None, help="Default: a free port from 8765 on.")
+@click.option(
+    "--tls-cert", type=click.Path(exists=True), default=None, help="Certificate for another host than loopback."
+)
+@click.option("--tls-key", type=click.Path(exists=True), default=None, help="Key of the certificate.")
 @click.option("--rewind/--no-rewind", default=True, help="Look again at a bad step. Default: on.")
 @click.option(
     "--budget",
@@ -74,6 +78,8 @@ def run(
     page: bool,
     host: str,
     port: int | None,
+    tls_cert: str | None,
+    tls_key: str | None,
     rewind: bool,
     budget: float,
     memory_limit: str | None,
@@ -114,6 +120,8 @@ def run(
         page=page,
         host=host,
         port=port,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
         server=server,
         muted=_muted(baseline),
     )

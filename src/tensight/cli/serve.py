@@ -8,7 +8,11 @@ import click
 @click.command()
 @click.option("--host", default="127.0.0.1", help="Where the server listens.")
 @click.option("--port", type=click.IntRange(0, 65535), default=None, help="Default: a free port from 8765 on.")
-def serve(host: str, port: int | None) -> None:
+@click.option(
+    "--tls-cert", type=click.Path(exists=True), default=None, help="Certificate for another host than loopback."
+)
+@click.option("--tls-key", type=click.Path(exists=True), default=None, help="Key of the certificate.")
+def serve(host: str, port: int | None, tls_cert: str | None, tls_key: str | None) -> None:
     """A server that waits for trainings.
 
     \b
@@ -17,4 +21,4 @@ def serve(host: str, port: int | None) -> None:
     """
     from tensight import server
 
-    server.serve(host, port)
+    server.serve(host, port, tls_cert=tls_cert, tls_key=tls_key)

@@ -11,7 +11,11 @@ import click
 @click.argument("target", type=click.Path(path_type=Path), default=Path("runs"), metavar="[RUN or folder]")
 @click.option("--host", default="127.0.0.1", help="Where the page listens.")
 @click.option("--port", type=click.IntRange(0, 65535), default=None, help="Default: a free port from 8765 on.")
-def view(target: Path, host: str, port: int | None) -> None:
+@click.option(
+    "--tls-cert", type=click.Path(exists=True), default=None, help="Certificate for another host than loopback."
+)
+@click.option("--tls-key", type=click.Path(exists=True), default=None, help="Key of the certificate.")
+def view(target: Path, host: str, port: int | None, tls_cert: str | None, tls_key: str | None) -> None:
     """Serve the page for recorded runs.
 
     \b
@@ -20,4 +24,4 @@ def view(target: Path, host: str, port: int | None) -> None:
     """
     from tensight import server
 
-    server.view(target, host, port, open_browser=False)
+    server.view(target, host, port, open_browser=False, tls_cert=tls_cert, tls_key=tls_key)

@@ -15,6 +15,7 @@ from tensight.compare import words
 from tensight.records import Module, TensorInfo
 from tensight.store import Reader
 
+_OPERATORS = ("operator", "operator_gradient")
 OUTPUTS = ("output", "activation")
 
 
@@ -89,7 +90,7 @@ def _mapped(path: str, mapping: Mapping[str, str]) -> str | None:
 
 def _paths(reader: Reader) -> dict[str, None]:
     found = {module.path: None for network in reader.networks.values() for module in network.modules}
-    found.update({info.node: None for info in reader.tensors.values() if not info.op})
+    found.update({info.node: None for info in reader.tensors.values() if info.kind not in _OPERATORS})
     return found
 
 

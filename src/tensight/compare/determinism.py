@@ -13,6 +13,7 @@ from tensight.compare.moments import Moment, of_step
 from tensight.records import Module, Observation, Source, StepRecord, TensorInfo
 from tensight.store import Reader
 
+_OPERATORS = ("operator", "operator_gradient")
 _DRAWING = {  # operators that draw random numbers → what they are used for
     "dropout": "dropout",
     "bernoulli": "dropout",
@@ -171,17 +172,17 @@ def _operator(a: Reader, b: Reader, step: int, first: Moment | None) -> RandomSo
 
 def has_operators(a: Reader, step: int) -> bool:
     """Whether a step was recorded operator by operator."""
-    return any(info.op for info, _ in _observed(a, a.steps.at(step)))
+    return any(info.kind == "operator" for info, _ in _observed(a, a.steps.at(step)))
 
 
 def _differing_operators(a: Reader, b: Reader, step: int) -> Iterator[TensorInfo]:
     theirs = {
         (info.op, info.node, info.slot, info.call, info.kind): seen
         for info, seen in _observed(b, b.steps.at(step))
-        if info.op
+        if info.kind in _OPERATORS
     }
     for info, seen in _observed(a, a.steps.at(step)):
-        if not info.op or "empty" in info.op or seen.phase == "evaluation":  # new memory holds anything
+        if info.kind not in _OPERATORS or "empty" in info.op or seen.phase == "evaluation":  # new memory holds anything
             continue
         other = theirs.get((info.op, info.node, info.slot, info.call, info.kind))
         if other is not None and repr(other.stats) != repr(seen.stats):

@@ -43,7 +43,7 @@ STAGES = ("start", "input", "forward", "backward", "update")
 
 def key_of(info: TensorInfo, seen: Observation, path: str) -> Key | None:
     """What a tensor is known by in both runs; None for what is not compared."""
-    if info.kind not in _KINDS or info.op:
+    if info.kind not in _KINDS:
         return None
     kind, slot = info.kind, info.slot
     if kind in PARAMETERS:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import secrets
 import socket
 import sys
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import uvicorn
 from starlette.applications import Starlette
@@ -20,6 +20,7 @@ from tensight.control.launch import address_of, bind, is_loopback
 from tensight.errors import NameNotFound
 from tensight.server import app as application
 from tensight.server.live import Live
+from tensight.store.layout import is_run
 
 LINGER = 20.0
 """Seconds that a server without a training waits for its last page to come back, as after a reload."""
@@ -48,14 +49,17 @@ def run(
     tls_cert: str | None = None,
     tls_key: str | None = None,
     ready: Callable[[], None] = lambda: None,
+    seconds: float | None = None,
 ) -> None:
-    """Serve until Ctrl-C, or, with a `parent`'s pipe, until the parent and the last page are gone."""
+    """Serve until Ctrl-C, for so many `seconds`, or, with a `parent`'s pipe, until it and the last page are gone."""
     server = uvicorn.Server(configuration(app, tls_cert=tls_cert, tls_key=tls_key))
 
     async def main() -> None:
         tasks = []
         if parent is not None:
             tasks.append(asyncio.create_task(_outlive(server, app.state.house.live, parent)))
+        if seconds is not None:
+            tasks.append(asyncio.create_task(_end_after(server, seconds)))
         ready()
         await server.serve(sockets=[listening])
         for task in tasks:
@@ -63,6 +67,11 @@ def run(
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(main())
+
+
+async def _end_after(server: uvicorn.Server, seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    server.should_exit = True
 
 
 async def _outlive(server: uvicorn.Server, live: Live, parent: int) -> None:
@@ -94,11 +103,14 @@ def view(
     *,
     tls_cert: str | None = None,
     tls_key: str | None = None,
+    seconds: float | None = None,
 ) -> None:
-    """Serve the page for a recorded run, or for a folder of them, until Ctrl-C."""
+    """Serve the page for a recorded run, or for a folder of them, until Ctrl-C or for so many seconds."""
     if not folder.is_dir():
         raise NameNotFound(f"There is no folder {folder}; name a run, or a folder of runs.")
-    _serve_here(folder.resolve(), host, port, open_browser=open_browser, tls_cert=tls_cert, tls_key=tls_key)
+    _serve_here(
+        folder.resolve(), host, port, open_browser=open_browser, tls_cert=tls_cert, tls_key=tls_key, seconds=seconds
+    )
 
 
 def serve(
@@ -109,7 +121,14 @@ def serve(
 
 
 def _serve_here(
-    folder: Path | None, host: str, port: int | None, *, open_browser: bool, tls_cert: str | None, tls_key: str | None
+    folder: Path | None,
+    host: str,
+    port: int | None,
+    *,
+    open_browser: bool,
+    tls_cert: str | None,
+    tls_key: str | None,
+    seconds: float | None = None,
 ) -> None:
     token = secrets.token_urlsafe(24)
     listening = bind(host, port)
@@ -122,10 +141,13 @@ def _serve_here(
     with contextlib.suppress(OSError):  # then a training needs the token in its environment
         left = leave(address)
 
+    page = address.url
+    if folder is not None and is_run(folder):
+        page = address.page(f"/run/{quote(folder.name)}")
+
     def ready() -> None:
-        print(f"page    {address.url}")
-        if "SSH_CONNECTION" in os.environ:
-            print(f"tunnel  {address.tunnel}")
+        print(f"page    {page}")
+        print(f"tunnel  {address.tunnel}")
         if not is_loopback(host):
             print(
                 "warning: everybody who can reach this machine can reach this page; the token is all that protects it",
@@ -135,10 +157,10 @@ def _serve_here(
             print(f"waiting for trainings: tensight run --server {address.netloc} train.py")
         sys.stdout.flush()
         if open_browser and sys.stdout.isatty():
-            webbrowser.open(address.url)
+            webbrowser.open(page)
 
     try:
-        run(app, listening, ready=ready, tls_cert=tls_cert, tls_key=tls_key)
+        run(app, listening, ready=ready, tls_cert=tls_cert, tls_key=tls_key, seconds=seconds)
     finally:
         if left is not None:
             with contextlib.suppress(OSError):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tensight.capture.companion import Companion
-from tensight.control.address import from_environment
+from tensight.control.address import find_beside, from_environment
+from tensight.records import Finding
 from tensight.session.controlling import controlling
 from tensight.session.guard import Guarding
 from tensight.session.reacting import Notifying, Reacting
@@ -36,6 +38,8 @@ def companions(session: Session) -> list[Companion]:
         found.append(Guarding(session.recorder))
     if settings.page or settings.server or from_environment():
         found.append(controlling(session, _say(session)))
+        if isinstance(session.voice, Terminal):
+            session.voice.page_of = partial(_page_of, session)
     if settings.notify:
         found.append(Notifying(settings.notify, str(session.folder)))
     return found
@@ -56,3 +60,9 @@ def _show_memory(session: Session) -> Callable[[int], None]:
             voice.memory = size
 
     return show
+
+
+def _page_of(session: Session, finding: Finding) -> str:
+    """Where the page shows a finding, while there is one."""
+    address = find_beside(session.folder)
+    return "" if address is None else address.at(session.folder.name, finding.since_step, finding.where.module)

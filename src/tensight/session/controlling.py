@@ -87,11 +87,12 @@ def _controlling(session: Session, say: Callable[[str], None]) -> Controlling:
     if asked:
         where = address.find(asked)
     elif info.rank == 0:
-        where = launch.start(session.folder, settings.host, settings.port)
+        where = launch.start(
+            session.folder, settings.host, settings.port, tls_cert=settings.tls_cert, tls_key=settings.tls_key
+        )
         address.leave_beside(where, session.folder)
         say(f"page    {where.page(f'/run/{quote(session.folder.name)}')}")
-        if "SSH_CONNECTION" in os.environ:
-            say(f"tunnel  {where.tunnel}")
+        say(f"tunnel  {where.tunnel}")
         if not launch.is_loopback(settings.host):
             say("warning: whoever can reach this machine can reach the page; its token is all that protects it")
     else:

@@ -40,6 +40,8 @@ class Settings:
     page: bool = False
     host: str = "127.0.0.1"
     port: int | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
     server: str = ""
     muted: frozenset[str] = frozenset()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import TextIO
 
 from tensight.capture.coverage import coverage_line, step_check_line
@@ -31,6 +32,7 @@ class Terminal:
         self._hits = 0
         self._speed = 0.0
         self._said: set[str] = set()
+        self.page_of: Callable[[Finding], str] = lambda finding: ""  # where the page shows a finding
         self.memory = 0  # bytes held for rewind, shown in the status line
         self.rewinds = False  # bad steps are looked at again: their findings are said when that has ended
 
@@ -90,7 +92,7 @@ class Terminal:
     def say(self, finding: Finding) -> None:
         if self._findings and finding.key not in self._said and not finding.muted:
             self._said.add(finding.key)
-            self.block(finding_block(finding))
+            self.block(finding_block(finding, page=self.page_of(finding)))
 
     def hit(self, hit: Hit) -> None:
         self._hits += 1

@@ -49,6 +49,7 @@ class Compiled:
         self._patches = patches
         self._plans: dict[str, Plan] = {}
         self._captured: set[str] = set()  # networks of which a graph was captured
+        self._shown: set[int] = set()  # modules that any compiled code has shown
         self._said: set[str] = set()
         self._hooked = False
         self._prepare = watching.probe("torch.compile", self._inductor)
@@ -224,6 +225,7 @@ class Compiled:
                 call = self._call(found, mark, phase)
                 if call < MOST_CALLS:
                     found.seen.add(mark.node)
+                    self._shown.add(id(mark.entry))
                     watched = self._watched(mark, call, x, phase)
                     watching.look(watched, mark.shaped(x), phase, scale)
 
@@ -278,7 +280,7 @@ class Compiled:
             if found.judged or not found.looked:
                 continue
             found.judged = True
-            hidden = [mark for mark in found.marks if mark.node not in found.seen]
+            hidden = [mark for mark in found.marks if mark.node not in found.seen and id(mark.entry) not in self._shown]
             for network in dict.fromkeys(mark.entry.network for mark in hidden):
                 paths = list(
                     dict.fromkeys(mark.entry.path or network for mark in hidden if mark.entry.network == network)

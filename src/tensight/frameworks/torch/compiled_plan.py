@@ -77,7 +77,8 @@ def plan(graph: Graph, entry_of: Callable[[int], Entry | None], without: Entry |
     """Find the values that leave modules. `entry_of` knows modules by identity; `without` is watched from outside."""
     inside: dict[str, dict[Node, None]] = {}  # call of a module → its nodes, in order
     for node in graph.nodes:
-        for scope in node.meta.get("nn_module_stack") or ():
+        stack = node.meta.get("nn_module_stack") if node.op.startswith("call_") else None
+        for scope in stack or ():
             inside.setdefault(scope, {})[node] = None
     marks, calls = [], {}
     places = {node: place for place, node in enumerate(graph.nodes)}
@@ -147,15 +148,16 @@ def may_be_renamed(graph: Graph) -> set[Node]:
 
 
 def _changes(user: Node, node: Node) -> bool:
-    """Whether a node changes one of its arguments in place."""
-    if user.kwargs.get("inplace") or user.kwargs.get("out") is not None:
+    """Whether a node may change this argument of it in place."""
+    if user.kwargs.get("out") is node:
         return True
-    if user.op == "call_method":
-        name = str(user.target)
-        return (name.endswith("_") and not name.endswith("__")) or name == "__setitem__"
-    if user.op == "call_function":
-        if user.target in _IN_PLACE:
-            return True
-        name = getattr(user.target, "__name__", "")
-        return (name.endswith("_") and not name.endswith("__")) or any(argument is True for argument in user.args)
-    return user.op not in ("output",)
+    first = user.args[0] if user.args else user.kwargs.get("input", user.kwargs.get("self"))
+    if user.op not in ("call_function", "call_method"):
+        return user.op == "call_module"
+    if first is not node:
+        return False
+    name = str(user.target) if user.op == "call_method" else getattr(user.target, "__name__", "")
+    if (name.endswith("_") and not name.endswith("__")) or name == "__setitem__" or user.target in _IN_PLACE:
+        return True
+    # `inplace` may be given by place: any True will do for a suspicion
+    return bool(user.kwargs.get("inplace")) or any(argument is True for argument in user.args)
