@@ -1,13 +1,17 @@
-"""A training to be timed: `training.py NAME STEPS WARMUP`. Prints the seconds of each step after the warm-up as JSON.
+"""A training to be timed: `training.py NAME STEPS WARMUP [PEER]`. Prints the seconds of each step after the warm-up.
 
-Knows nothing of Tensight; the same file is run bare and watched.
+Knows nothing of Tensight; the same file is run bare and watched. PEER is the file of another tool (`benchmarks/peers/`)
+whose `attach` puts it to work, since other tools want lines in the script.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -91,6 +95,20 @@ def mlp() -> nn.Module:
     return nn.Sequential(*layers, nn.Linear(64, 10))
 
 
+def attach(peer: str, model: nn.Module, optimizer: torch.optim.Optimizer) -> Any:
+    """What the loop calls instead of the model, and what it enters around each step."""
+    spec = importlib.util.spec_from_file_location("attached_peer", peer)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.attach(model, optimizer)
+
+
+def no_peer(step: int) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 def main() -> None:
     name, steps, warmup = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     if name == "gpt":
@@ -103,20 +121,23 @@ def main() -> None:
         x, y = torch.randn(256, *shape), torch.randint(0, 10, (256,))
         size = 64
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    called, around = attach(sys.argv[4], model, optimizer) if len(sys.argv) > 4 else (model, no_peer)
     times = []
     for step in range(steps + warmup):
         start = time.perf_counter()
         rows = torch.arange(step * size, (step + 1) * size) % len(x)
-        if y is None:
-            tokens = x[rows]
-            loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
-        else:
-            loss = F.cross_entropy(model(x[rows]), y[rows])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        with around(step):
+            if y is None:
+                tokens = x[rows]
+                loss = F.cross_entropy(called(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+            else:
+                loss = F.cross_entropy(called(x[rows]), y[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
         times.append(time.perf_counter() - start)
     print(json.dumps(times[warmup:]))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from tensight.compare import compare
+    from tensight.compare.seeding import seed_all
     from tensight.runs import Run
     from tensight.runs import open_run as open
     from tensight.session.watching import watch
@@ -19,10 +21,12 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "open": "tensight.runs:open_run",
     "Run": "tensight.runs:Run",
+    "compare": "tensight.compare:compare",
+    "seed_all": "tensight.compare.seeding:seed_all",
     "watch": "tensight.session.watching:watch",
 }
 
-__all__ = ["Run", "__version__", "open", "watch"]
+__all__ = ["Run", "__version__", "compare", "open", "seed_all", "watch"]
 
 
 def __getattr__(name: str) -> object:

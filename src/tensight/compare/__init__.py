@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,5 +34,14 @@ def compare(a: str | Path, b: str | Path, mapping: Mapping[str, str] | None = No
     one, other = open_run(a), open_run(b)
     return compare_runs(one.rank(min(one.readers)), other.rank(min(other.readers)), mapping)
 
+
+class _Callable(types.ModuleType):
+    """This package: once imported it hides the function of the same name in `tensight`, so it can be called too."""
+
+    def __call__(self, a: str | Path, b: str | Path, mapping: Mapping[str, str] | None = None) -> Comparison:
+        return compare(a, b, mapping)
+
+
+sys.modules[__name__].__class__ = _Callable
 
 __all__ = ["compare"]

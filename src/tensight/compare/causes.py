@@ -27,7 +27,6 @@ class Suspect(msgspec.Struct, frozen=True):
     alignment: Alignment
     preflight: list[Difference]
     values: tuple[Array, Array] | None = None
-    batch: float = 0.0
 
     @property
     def type(self) -> str:
@@ -172,6 +171,18 @@ def _axis(s: Suspect) -> str:
     return "softmax over another axis" if "oftmax" in s.type and s.moment.stage == "forward" else ""
 
 
+def _normalised(s: Suspect) -> str:
+    if "BatchNorm" not in s.type or s.moment.stage != "forward":
+        return ""
+    return "batch norm uses the batch's statistics on one side and the running ones on the other, or another eps"
+
+
+def _attention(s: Suspect) -> str:
+    if "ttention" not in s.type or s.moment.stage != "forward":
+        return ""
+    return "attention: another scale, mask, axis of the softmax, or projection of queries, keys and values"
+
+
 def _defaults(s: Suspect) -> str:
     if not s.crosses or s.moment.stage != "forward":
         return ""
@@ -254,4 +265,6 @@ _CAUSES: tuple[Callable[[Suspect], str], ...] = (
     _reordered,
     _scaled,
     _permuted,
+    _normalised,
+    _attention,
 )

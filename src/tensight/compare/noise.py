@@ -94,7 +94,7 @@ def between(a: Stats, b: Stats, floor: float, scale: float = 0.0) -> Distance:
     if size == 0:
         return Distance(0.0, floor)
     root = math.sqrt(a.finite)
-    averaged = floor if floor < 1e-5 else floor * max(0.1, min(1.0, 3 / root))  # coarse roundings cancel in sums
+    averaged = floor if floor < 1e-5 else floor * max(0.15, min(1.0, 3 / root))  # coarse roundings cancel in sums
     found = [Distance(abs(a.l2 - b.l2) / size, averaged, "l2")]
     for name in ("mean", "abs_mean", "std"):
         one, other = getattr(a, name), getattr(b, name)

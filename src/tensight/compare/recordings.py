@@ -20,6 +20,7 @@ from tensight.store import Reader
 
 Array = np.ndarray[Any, Any]
 _MOST_ROWS = 2000
+_TELLING = 0.3  # times the floor: enough where a module's settings are known to differ
 _LOSS_GROWTH = 4.0  # rounding grows from step to step
 
 
@@ -87,6 +88,7 @@ class _Walk:
         level = carried
         into: dict[tuple[str, int], float] = {}  # errors of what each module was given
         own: dict[tuple[str, str], float] = {}  # errors of gradients, against their own size
+        updates: list[tuple[Moment, Distance, tuple[Array, Array] | None]] = []
         for moment in moments:
             kind = moment.a.kind
             if moment.stage not in ("start", "input") and kind != "loss":
@@ -105,9 +107,13 @@ class _Walk:
                 explained = max(own.get(name, 0.0), self._weights.get(name, 0.0))
                 if kind == "buffer":
                     explained = max(explained, level)
-            diverged = distance.ratio > MARGIN if moment.stage != "start" else start_differs(moment)
+            margin = _TELLING if self._set_apart(moment) else MARGIN
+            diverged = distance.ratio > margin if moment.stage != "start" else start_differs(moment)
             if diverged and (error > MARGIN * explained or moment.stage == "start"):
-                self._fault(moment, distance, values)
+                if moment.stage == "update" and kind != "buffer":
+                    updates.append((moment, distance, values))
+                else:
+                    self._fault(moment, distance, values)
             self._row(moment, distance, diverged, values)
             if kind == "module_input":
                 into[moment.module, moment.a.call] = max(error, into.get((moment.module, moment.a.call), 0.0))
@@ -116,7 +122,32 @@ class _Walk:
             if moment.stage in ("start", "update"):
                 self._weights[moment.module, moment.a.slot] = error
             level = max(level, error) if moment.stage != "update" else level
+        for moment, distance, values in self._believed(updates, moments):
+            self._fault(moment, distance, values)
         self.rounding = max(self.rounding, floor.rounding) if step == 0 else self.rounding
+
+    def _set_apart(self, moment: Moment) -> bool:
+        """Whether the module was made with other settings: then less is needed to blame it."""
+        if moment.stage != "forward" or not moment.module or moment.a.kind not in ("output", "activation"):
+            return False
+        return bool(preflight.setting_differences(self.a, self.b, moment.module, self.alignment))
+
+    def _believed(
+        self, updates: list[tuple[Moment, Distance, tuple[Array, Array] | None]], moments: list[Moment]
+    ) -> list[tuple[Moment, Distance, tuple[Array, Array] | None]]:
+        """Updates that an optimizer must answer for.
+
+        Adaptive optimizers blow up gradients that are nothing but rounding (those of a key's bias in attention) to
+        steps of full size. That befalls single vectors, while another setting of the optimizer shows everywhere.
+        """
+        every = sum(1 for moment in moments if moment.stage == "update" and moment.a.kind == "weight")
+        if len(updates) * 2 >= every or not self._adaptive():
+            return updates
+        return [row for row in updates if len(row[0].a.shape) > 1]
+
+    def _adaptive(self) -> bool:
+        types = [part.type for side in (self.a, self.b) for part in side.parts if part.kind == "optimizer"]
+        return any(not name.startswith(("SGD", "Momentum", "ASGD")) for name in types)
 
     def _of_module(self, module: str) -> float:
         return max((error for (path, _), error in self._weights.items() if path == module), default=0.0)

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from tensight.diagnosis.batches import Batches
+from tensight.diagnosis.compiles import Compiles
 from tensight.diagnosis.kept import Kept
 from tensight.diagnosis.ledger import Entry, Ledger
 from tensight.diagnosis.losses import LossCalls
@@ -37,6 +38,7 @@ class Case:
         self.alone = Alone()
         self.losses = LossCalls()
         self.batches = Batches()
+        self.compiles = Compiles()
         self.trouble = Trouble(self.tensors)
         self.loss = Series()
         self.first_losses: list[tuple[int, tuple[float, ...]]] = []  # what each backward was given, first steps
@@ -95,6 +97,7 @@ class Case:
             self.alone.follow(record.step, record.events)
             self.losses.follow(record.step, record.events)
             self.batches.follow(record.step, record.events)
+            self.compiles.follow(record.step, record.events)
         if record.observations and record.depth:  # at the lightest depth the loss is all there is
             self._keep(record)
             self.ledger.follow(record.step, record.observations)

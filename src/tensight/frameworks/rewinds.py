@@ -95,8 +95,12 @@ class Rewinds(Protocol):
         """Put the kept state back; False when there is none."""
         ...
 
+    def asking(self) -> int:
+        """Inside a request for a batch: which data set it is asked of, as a number."""
+        ...
+
     def repeat(self, times: int) -> None:
-        """After `restore`: hand out the kept batches so many times over, unchanged each time."""
+        """Inside a request for a batch, in a copy without loader workers: hand out this batch so many times."""
         ...
 
     def serve_batches(self, on_next: Callable[[bool], None]) -> None:

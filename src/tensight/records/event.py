@@ -23,6 +23,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       loss             part=loss name; what is known of prediction and target (see frameworks.adapter)
       batch            part=loader; index, and what is known of the batch
       mode             part=network; node, training
+      compile          part=network; a graph was captured: graphs, breaks, recompiles (so far), frame, again, reason
     """
 
     kind: str

@@ -27,6 +27,7 @@ FILE = "one-batch.json"
 """Where the result lies in the run directory."""
 
 STEPS = 60
+MOST_BATCHES = 64 * STEPS  # with accumulation, a step takes several
 SECONDS = 20.0  # of its own time, for the copy
 PATIENCE = 90.0  # for the training, at its end
 NO_LOADER = "the loop takes no batches from a data loader, so the same batch cannot be handed out again"
@@ -61,7 +62,7 @@ class OneBatch(Companion):
         self._over = False  # nothing more is to be prepared
         self._inside = False  # of a step
         self._trained = False  # a step has trained
-        self._kept = False
+        self._asked_of = self._data = 0  # the data sets of the last request, and of the last step that trained
         self._copy: Copy | None = None
         self._woken: Woken | None = None
         self._began = 0.0
@@ -77,7 +78,8 @@ class OneBatch(Companion):
 
     def step_ended(self, record: StepRecord, findings: Sequence[Finding]) -> None:
         self._inside = False
-        self._trained = self._trained or bool(record.losses)
+        if record.losses:
+            self._trained, self._data = True, self._asked_of
         if self._woken is None:
             return
         if record.loss is not None:
@@ -122,10 +124,12 @@ class OneBatch(Companion):
 
     def _asked(self, workers: bool) -> None:
         """Inside the training's request for a batch. An error here must not reach it."""
-        if self._over or self._inside or self._woken is not None or os.getpid() != self._own:
+        if self._over or self._rewinds is None or self._woken is not None or os.getpid() != self._own:
             return
         try:
-            self._prepare()
+            if not self._inside:
+                self._prepare()
+            self._asked_of = self._rewinds.asking()
         except Exception as error:
             self._recorder.failed("one batch", error)
 
@@ -142,12 +146,8 @@ class OneBatch(Companion):
         if refused:
             self._stop(refused)
             return
-        if not self._kept:
-            self._rewinds.keep()  # and the batches from here on
-            self._kept = True
-            return
-        if not self._rewinds.can_restore():
-            return
+        if self._rewinds.asking() != self._data:
+            return  # of an evaluation
         made = make_copy(self._recorder.step)
         if isinstance(made, Woken):
             self._enter(made)
@@ -169,9 +169,7 @@ class OneBatch(Companion):
             isolation.no_changes_outside(str(self._folder))
             become_copy(self._recorder, self)
             self._recorder.budget = _Light()
-            if not self._rewinds.restore():
-                self._leave("no state was kept")
-            self._rewinds.repeat(STEPS)
+            self._rewinds.repeat(MOST_BATCHES)
             atexit.register(self._ended_early)
         except Exception as error:
             self._leave(f"{type(error).__name__}: {error}")

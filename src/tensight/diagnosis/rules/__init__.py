@@ -34,7 +34,7 @@ from tensight.diagnosis.rules.precision import (
     LostUpdates,
     ScaleKeepsFalling,
 )
-from tensight.diagnosis.rules.resource import GraphRetained
+from tensight.diagnosis.rules.resource import GraphRetained, RecompilationStorm
 from tensight.diagnosis.rules.vanishing import VanishingGradient
 from tensight.diagnosis.rules.weight_decay import WeightDecayTooLarge
 from tensight.diagnosis.rules.wiring import (
@@ -83,6 +83,7 @@ RULES: tuple[type[Rule], ...] = (
     ScaleKeepsFalling,
     ClipBeforeUnscale,
     GraphRetained,
+    RecompilationStorm,
     DdpWrapperBypassed,
 )
 

@@ -104,7 +104,7 @@ class NanInInput(Rule):
                     " in the data set",
                 ),
                 confirm=(f"look at batch {index if index is not None else bad.step}: torch.isnan(x).nonzero()",),
-                since=f"first bad value in step {bad.step}, in the data",
+                since="in the data",
                 then=["the loss", "gradients", "every weight"] if bad.loss else [],
                 replay=replay.status if replay is not None else "",
             )

@@ -62,6 +62,18 @@ def replay_of(case: Case, step: int) -> Replay | None:
     return None
 
 
+def _bad_values(replay: Replay) -> list[tuple[str, float | int | str | None]]:
+    """How many values and rows of the operator's result were bad, in words."""
+    facts = replay.facts
+    found: list[tuple[str, float | int | str | None]] = []
+    for key, what in (("bad", "bad values of its result"), ("bad_rows", "rows of it with a bad value")):
+        if facts.get(key) is not None and facts.get(f"{key}_of") is not None:
+            found.append((what, f"{facts[key]} of {facts[key + '_of']}"))
+    if facts.get("bad_row_list") not in (None, ""):
+        found.append(("those rows", str(facts["bad_row_list"])))
+    return found
+
+
 def given_outside(replay: Replay) -> bool:
     """Whether the first operator was given bad values that no weight or buffer held: the data had them."""
     return replay.facts.get("kind") == "given" and not replay.facts.get("name")
@@ -99,12 +111,12 @@ class NonFinite(Rule):
     def _replayed(self, case: Case, bad: BadStep, replay: Replay) -> Finding | None:
         why = explain(replay) or self._unexplained(replay)
         facts: list[Fact] = [(f"input {index} of the operator", text) for index, text in enumerate(replay.inputs)]
-        facts += [(f"replay: {key}", value) for key, value in replay.facts.items() if key.startswith("bad")]
+        facts += _bad_values(replay)
         backward = replay.phase == "backward"
         name = operator_name(replay)
         rows, of = replay.facts.get("bad_rows"), replay.facts.get("bad_rows_of")
         where_rows = f" ({rows} of {of} rows are hit)" if isinstance(of, int) and of > 1 else ""
-        since = f"first bad value in step {replay.step}, {replay.phase} pass"
+        since = f"{replay.phase} pass"
         if backward and not bad.loss:
             since += "; forward values were all finite"
         return self.finding(
@@ -229,7 +241,7 @@ class NonFinite(Rule):
             f"{called(info.name)} gives {'NaN' if one.stats.nan else 'inf'}",
             why,
             where(source, module=info.node, op=name, network=info.network),
-            since=f"first bad value in step {bad.step}, forward pass",
+            since="forward pass",
             source=source,
             facts=facts,
             fault="fp16_overflow" if half else "",
@@ -247,7 +259,7 @@ class NonFinite(Rule):
             "the loss is not finite while all module outputs are",
             f"all outputs of the network were finite in step {bad.step}, the loss was not: {name} made it{at(source)}",
             where(source, op=name if site is not None else None, network=network),
-            since=f"first bad value in step {bad.step}, loss",
+            since="in the loss",
             source=source,
             facts=[("loss", str(bad.kept.record.loss))],
         )
@@ -275,7 +287,7 @@ class NonFinite(Rule):
                 parameter=info.name if info.kind == "gradient" else None,
                 network=info.network,
             ),
-            since=f"first bad value in step {bad.step}, backward pass; forward values were all finite",
+            since="backward pass; forward values were all finite",
             source=source,
             facts=[(what, bad_values(one.stats))],
             backward=True,
@@ -318,7 +330,7 @@ class NonFinite(Rule):
                 op=f"{part.type}.step" if part is not None else None,
                 network=network,
             ),
-            since=f"first bad value in step {bad.step}, update",
+            since="in the update",
             source=None,
             facts=[(info.name, bad_values(weights[0][0].stats))] if info else [],
             fix=("look at lr, eps and betas of the optimizer",),

@@ -1,4 +1,4 @@
-"""Memory that grows because graphs are kept."""
+"""Memory that grows because graphs are kept, time that is spent on compiling again and again."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tensight.diagnosis.words import at, number, plural, where
 from tensight.records import Finding, Source
 
 GROWS = 3  # graphs more per step
+STORM = 5  # recompilations of one function: training and evaluation, gradients and none, a last small batch need fewer
 
 
 class GraphRetained(Rule):
@@ -66,3 +67,41 @@ class GraphRetained(Rule):
                 if event.kind == "loss" and event.source is not None and event.values.get("grad", True):
                     lines[event.source] += 1
         return max(lines, key=lambda source: lines[source]) if lines else None
+
+
+class RecompilationStorm(Rule):
+    """A function that is compiled again and again."""
+
+    fault = "recompilation_storm"
+    category = "resource"
+    finds = "A function that torch.compile compiles again and again because what it was compiled for keeps changing."
+    evidence = ("how often each function was compiled again, in which steps and for which reason",)
+    every = 5
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for seen in case.compiles.functions.values():
+            if seen.again < STORM:
+                continue
+            steps = f"in step {seen.since}" if seen.since == seen.last else f"from step {seen.since} to {seen.last}"
+            reason = seen.reasons[-1] if seen.reasons else ""
+            said = f"; the last time because {reason}" if reason else ""
+            yield self.finding(
+                "torch.compile compiles the same function again and again",
+                confidence=0.85,
+                since_step=seen.since,
+                where=where(seen.source, network=seen.network or None),
+                why=f"the function{at(seen.source)} was compiled again {seen.again} times {steps}{said}: each time"
+                " training waits for the compiler, and after a few more torch.compile gives up and runs it uncompiled",
+                facts=[("recompilations", seen.again), ("reason of the last one", reason or None)],
+                fix=(self._fix(seen.reasons),),
+                confirm=("set TORCH_LOGS=recompiles to see what changed each time",),
+            )
+
+    @staticmethod
+    def _fix(reasons: list[str]) -> str:
+        if any("size mismatch" in reason or "stride mismatch" in reason for reason in reasons):
+            return "pad or bucket batches to few shapes, or compile with dynamic=True (torch._dynamo.mark_dynamic)"
+        return (
+            "keep what changes out of the compiled function: a number that counts up belongs in a tensor, settings"
+            " should stay as they are, and modules that differ in one attribute are compiled once for each value"
+        )

@@ -2,9 +2,4 @@
 
 from __future__ import annotations
 
-CANNOT: dict[str, str] = {
-    "compiled": (
-        "torch.compile runs modules without their Python; what the compiled model returns, its parameters, gradients, "
-        "loss and steps are observed"
-    ),
-}
+CANNOT: dict[str, str] = {}

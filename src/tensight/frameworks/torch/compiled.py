@@ -17,10 +17,10 @@ from torch import nn
 from torch.fx import GraphModule
 
 from tensight.frameworks.patches import Patches
-from tensight.frameworks.source import source_of, variable_name
+from tensight.frameworks.source import variable_name
 from tensight.frameworks.torch.calls import MOST_CALLS, MOST_EVALUATIONS, Calls
 from tensight.frameworks.torch.compiled_counts import Counts
-from tensight.frameworks.torch.compiled_plan import Mark, Plan, plan
+from tensight.frameworks.torch.compiled_plan import Mark, Plan, line_of, plan
 from tensight.frameworks.torch.networks import Entry, Model, Networks
 from tensight.frameworks.torch.watching import Watched, Watching
 from tensight.records import Kind, Phase
@@ -180,9 +180,9 @@ class Compiled:
             self.networks.compiled(network)
         values = self.counts.graph()
         network = next(iter(networks), watching.network)
-        file, line = values.pop("file", ""), values.pop("line", 0)
-        watching.sink.event("compile", network, values, source_of(str(file), int(line)) if file else None)
-        watching.sink.scalar("recompiles", float(values["recompiles"]))
+        source = next((line for node in model.graph.nodes if (line := line_of(node)) is not None), None)
+        watching.sink.event("compile", network, values, source)
+        watching.sink.scalar("recompiles", float(self.counts.recompiles))
         return found
 
     def _entry(self, identity: int) -> Entry | None:

@@ -1,10 +1,10 @@
-"""How often torch.compile has captured graphs, broken them and thrown them away."""
+"""How often torch.compile has captured graphs, broken them and captured the same function again."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from tensight.records.event import Value
+
+_LONGEST_REASON = 300
 
 
 class Counts:
@@ -13,7 +13,6 @@ class Counts:
     def __init__(self) -> None:
         self.graphs = 0
         self.recompiles = 0
-        self._breaks = 0
 
     def graph(self) -> dict[str, Value]:
         """Called by a backend for each graph it is given: the values of a 'compile' event."""
@@ -22,25 +21,24 @@ class Counts:
 
         self.graphs += 1
         identity = CompileContext.current_compile_id()
-        again = getattr(identity, "frame_compile_id", 0) or 0  # how often this function was captured before
-        # a function that is captured again after a break is no recompilation: its first part counts
-        values: dict[str, Value] = {"graphs": self.graphs, "breaks": sum(counters["graph_break"].values())}
-        facts = _facts()
+        again = getattr(identity, "frame_compile_id", None) or 0
+        values: dict[str, Value] = {
+            "graphs": self.graphs,
+            "breaks": sum(counters["graph_break"].values()),
+            "frame": getattr(identity, "frame_id", None),
+            "again": again,
+        }
         if again:
             self.recompiles += 1
-            values["again"] = again
-            if facts.get("recompile_reason"):
-                values["reason"] = str(facts["recompile_reason"])[:400]
+            values["reason"] = _reason()
         values["recompiles"] = self.recompiles
-        for name, fact in (("function", "co_name"), ("file", "co_filename"), ("line", "co_firstlineno")):
-            if facts.get(fact) is not None:
-                values[name] = facts[fact]
         return values
 
 
-def _facts() -> dict[str, Any]:
-    """What dynamo has noted of the compilation that is running."""
+def _reason() -> str:
+    """Why the code that was there would not do, in the words of torch.compile; '' when it does not say."""
     from torch._dynamo import utils
 
     context = getattr(utils, "get_metrics_context", None)
-    return dict(getattr(context(), "_metrics", {}) or {}) if context is not None else {}
+    facts = getattr(context(), "_metrics", None) if context is not None else None
+    return str((facts or {}).get("recompile_reason") or "").strip()[:_LONGEST_REASON]

@@ -38,7 +38,8 @@ class TorchRewinds:
         self._walked: Seen | None = None
         self._backward: tuple[Any, Any] = (None, None)
         self._asking = self._data = 0  # which data set a batch is asked of now, and of which batches are kept
-        self._again: deque[Any] | _Repeated | None = None  # in a copy: batches to hand out once more
+        self._again: deque[Any] | None = None  # in a copy: batches to hand out once more
+        self._repeated: _Repeated | None = None  # in a copy: one batch to hand out many times
         self._put_on: tuple[Any, Any] = (None, None)
 
     def hindrance(self) -> str:
@@ -121,7 +122,10 @@ class TorchRewinds:
         return self._snapshot.put_back()
 
     def repeat(self, times: int) -> None:
-        self._again = _Repeated(list(self._again or ()), times)
+        self._repeated = _Repeated(self._asking, times)
+
+    def asking(self) -> int:
+        return self._asking
 
     def serve_batches(self, on_next: Callable[[bool], None]) -> None:
         original = _Iterator.__next__
@@ -133,6 +137,8 @@ class TorchRewinds:
             data = id(getattr(iterator, "_dataset", None))
             self._asking = data
             on_next(getattr(iterator, "_num_workers", 0) > 0)
+            if self._repeated is not None:
+                return self._repeated.next(data, lambda: original(iterator))
             if self._again is not None:
                 if not self._again or data != self._data:
                     raise StopIteration  # a copy has no loader workers: evaluation is left out
@@ -167,19 +173,22 @@ class TorchRewinds:
 
 
 class _Repeated:
-    """Batches in turn, many times over; each time a copy, since a loop may change its batch in place."""
+    """The next batch of a data set, many times over; each time a copy, since a loop may change its batch in place."""
 
-    def __init__(self, batches: list[Any], times: int) -> None:
-        self._batches = batches
-        self._left = times * len(batches)
+    def __init__(self, data: int, times: int) -> None:
+        self._data = data
+        self._left = times
+        self._batch: Any = None
 
-    def __len__(self) -> int:
-        return self._left
-
-    def popleft(self) -> Any:
-        batch = self._batches[-self._left % len(self._batches)]
+    def next(self, data: int, fetch: Callable[[], Any]) -> Any:
+        if data != self._data:
+            return fetch()  # an evaluation
+        if self._batch is None:
+            self._batch = fetch()
+        if not self._left:
+            raise StopIteration
         self._left -= 1
-        return torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, batch)
+        return torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, self._batch)
 
 
 def _save_nothing(*args: object, **kwargs: object) -> None:

@@ -14,8 +14,10 @@ def updates_have_size(look: Look) -> Answer:
     """Mean change of a layer's weights over their mean size, a step: about a thousandth is usual."""
     ratios: dict[str, list[float]] = {}
     for kept in look.case.deep():
-        for one, _ in kept.of_kind("weight"):
+        for one, info in kept.of_kind("weight"):
             entry, change = look.case.ledger.weight_of(one.tensor), one.stats.change
+            if one.stats.bad:
+                return Answer("unknown", f"{info.name} is not finite after step {kept.step}")
             if entry is not None and change is not None and entry.layer and entry.held and kept.step > 0:
                 # a weight that starts at zero is compared with the size that is usual
                 size = max(change.before_abs_mean, 0.5 / entry.fan_in**0.5)

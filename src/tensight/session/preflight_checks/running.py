@@ -37,10 +37,10 @@ def _differs(look: Look, network: str) -> bool:
 
 def memory(look: Look) -> Answer:
     """Memory of the process does not grow from step to step."""
-    seen = [(step.step, step.scalars[MEMORY]) for step in look.steps if MEMORY in step.scalars and step.step > 0]
-    if len(seen) < 6:
+    seen = [(step.step, step.scalars[MEMORY]) for step in look.steps if MEMORY in step.scalars and step.losses]
+    if len(seen) < 10:
         return Answer("unknown", "too few steps to tell")
-    later = seen[len(seen) // 2 :]
+    later = seen[len(seen) // 2 :]  # the first ones load libraries and make the optimizer's state
     steps = later[-1][0] - later[0][0]
     growth = (later[-1][1] - later[0][1]) / max(1, steps)
     rising = sum(b > a for (_, a), (_, b) in zip(later, later[1:]))
