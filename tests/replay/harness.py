@@ -1,9 +1,11 @@
-"""Runs a script with a rewinder and the smallest clock there is: a step ends with an optimizer step.
+"""Runs scripts with a rewinder and the smallest clock there is: a step ends with an optimizer step.
 
-    python harness.py FOLDER OPTIONS.json SCRIPT
+    python harness.py
 
-Replays are written to FOLDER/replays.json, with what the process has left behind. It stands in for the recorder, so
-that rewind is tested by itself.
+Reads one job per line: {"folder", "script", "options", "environment"}. Each runs in a process of its own, forked here
+so that the framework is imported once. What it printed goes to FOLDER/printed.txt, replays and what the process has
+left behind to FOLDER/replays.json. It stands in for the recorder, so that rewind is tested by itself. With the option
+`bare` the script runs without a rewinder; with the option `run`, a list of further options, as `tensight run` runs it.
 """
 
 from __future__ import annotations
@@ -13,19 +15,84 @@ import math
 import os
 import sys
 import threading
+import traceback
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import numpy as np  # noqa: F401  imported for the scripts
 import torch
+import torch.utils.checkpoint
 from torch.optim import optimizer as optimizers
 
 from tensight.frameworks import rewinds
-from tensight.records import Replay
+from tensight.records import Depth, Replay
 from tensight.replay.rewinder import Rewinder
 
 
-def main() -> None:
-    folder, options, script = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
+def serve() -> None:
+    """Run the jobs that are asked for, one after the other."""
+    torch.set_num_threads(1)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            work(json.loads(line))
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def work(job: dict[str, Any]) -> None:
+    """In a process of its own."""
+    own = os.getpid()
+    folder = Path(job["folder"])
+    printed = os.open(folder / "printed.txt", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(printed, 1)
+    os.dup2(printed, 2)
+    os.chdir(folder)
+    os.environ.update(job["environment"])
+    code = 0
+    try:
+        if job["options"].get("bare"):
+            execute(job["script"])
+        elif "run" in job["options"]:
+            run(job["options"], job["script"])
+        else:
+            main(folder, job["options"], job["script"])
+    except SystemExit as end:
+        code = int(end.code or 0)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if os.getpid() == own:
+            os._exit(code)
+    raise SystemExit(code)  # a copy: its own last words follow
+
+
+def execute(script: str) -> None:
+    sys.argv = [script]
+    source = Path(script).read_text()
+    exec(compile(source, script, "exec"), {"__name__": "__main__", "__file__": script})
+
+
+def run(options: dict[str, Any], script: str) -> None:
+    """As `tensight run` would. With the option `asleep`, all steps from that one on are slept through."""
+    from tensight.capture.budget import Budget
+    from tensight.cli import main as command
+
+    if "asleep" in options:
+        Budget.next_depth = lambda budget, step: (
+            Depth.ASLEEP if step >= options["asleep"] and budget.may_sleep else Depth.ALL
+        )
+        Budget.sleep_length = lambda budget, step: 10_000
+    sys.argv = ["tensight", "run", "--no-page", "--run-dir", "run", "--report", "report.json", *options["run"], script]
+    command()
+
+
+def main(folder: Path, options: dict[str, Any], script: str) -> None:
     seen: list[Replay] = []
     problems: list[str] = []
     losses: list[float] = []
@@ -82,10 +149,8 @@ def main() -> None:
     torch.nn.modules.module.register_module_forward_pre_hook(begins)
     optimizers.register_optimizer_step_post_hook(ends)
     before = len(os.listdir("/proc/self/fd"))
-    sys.argv = [script]
-    code = compile(Path(script).read_text(), script, "exec")
     try:
-        exec(code, {"__name__": "__main__", "__file__": script})
+        execute(script)
     finally:
         if not copy:
             rewind.ending()
@@ -102,4 +167,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve()

@@ -2,45 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 from tests.replay import programs
-
-HARNESS = Path(__file__).parent / "harness.py"
-
-
-def bare(folder: Path, program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    script = folder / "train.py"
-    script.write_text(program)
-    return run([str(script)], folder, environment)
-
-
-def run(command: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-
-
-def rewound(folder: Path, program: str, options: dict[str, Any] | None = None, **environment: str) -> dict[str, Any]:
-    script = folder / "train.py"
-    script.write_text(program)
-    done = run([str(HARNESS), str(folder), json.dumps(options or {}), str(script)], folder, environment)
-    assert (folder / "replays.json").exists(), done.stderr
-    result: dict[str, Any] = json.loads((folder / "replays.json").read_text())
-    assert result["problems"] == []
-    assert (result["children"], result["descriptors"]) == (0, 0)
-    return {**result, "output": done.stdout, "exit": done.returncode}
+from tests.replay.jobs import bare, rewound
 
 
 def test_a_standing_copy_finds_the_operator_and_the_training_is_bitwise_unchanged(tmp_path):
@@ -51,7 +16,7 @@ def test_a_standing_copy_finds_the_operator_and_the_training_is_bitwise_unchange
     assert replay["source"]["code"] == "loss = torch.sqrt(d if step == 6 else d + 1.0).sum()"
     assert replay["then"][-1] == "every weight"
     assert (tmp_path / replay["tensors"]).is_file()
-    assert result["output"] == bare(tmp_path, programs.PLAIN).stdout
+    assert result["output"] == bare(tmp_path, programs.PLAIN)
 
 
 def test_a_copy_that_was_made_many_steps_before_runs_on_to_the_bad_step(tmp_path):
@@ -65,7 +30,7 @@ def test_with_loader_workers_kept_state_and_batches_are_used(tmp_path):
     assert (replay["status"], replay["strategy"]) == ("exact", "fork at the hit")
     assert (replay["operator"], replay["phase"]) == ("aten.log", "forward")
     assert replay["memory"] > 0
-    assert result["output"] == bare(tmp_path, programs.WORKERS).stdout
+    assert result["output"] == bare(tmp_path, programs.WORKERS)
 
 
 def test_the_copy_changes_no_file_and_no_read_position(tmp_path):
@@ -77,7 +42,7 @@ def test_the_copy_changes_no_file_and_no_read_position(tmp_path):
     plain = bare(tmp_path, programs.FILES, DATA=str(data), LOG=str(tmp_path / "b" / "log"))
     (replay,) = result["replays"]
     assert (replay["status"], replay["step"], replay["operator"]) == ("exact", 5, "aten.log")
-    assert result["output"] == plain.stdout
+    assert result["output"] == plain
     assert listing(tmp_path / "a") == listing(tmp_path / "b")
     for name in ("log", "log.all"):
         assert (tmp_path / "a" / name).read_text() == (tmp_path / "b" / name).read_text()

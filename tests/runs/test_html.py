@@ -92,7 +92,16 @@ def test_names_from_a_model_cannot_become_markup(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run", msgspec.structs.replace(run_info(), command=(EVIL,)))
     writer.step(StepRecord(0, 1.0, 0.1, loss=1.0, losses=(1.0,)))
     evil = Finding(
-        EVIL, EVIL, EVIL, 0.9, 0, Where(EVIL, EVIL, EVIL, EVIL, 3, EVIL), EVIL, (Evidence(EVIL, EVIL),), (EVIL,), (EVIL,)
+        EVIL,
+        EVIL,
+        EVIL,
+        0.9,
+        0,
+        Where(EVIL, EVIL, EVIL, EVIL, 3, EVIL),
+        EVIL,
+        (Evidence(EVIL, EVIL),),
+        (EVIL,),
+        (EVIL,),
     )
     writer.findings([evil])
     writer.crash({"title": EVIL, "why": EVIL, "where": {"file": EVIL, "line": 3, "code": EVIL}, "fix": [EVIL]})

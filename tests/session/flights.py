@@ -110,7 +110,7 @@ class Flight:
 
     def _step(self, step: int) -> StepRecord:
         seen = [Observation(INPUT, 0, self.fed(step))]
-        for at, name in enumerate(LAYERS):
+        for at in range(len(LAYERS)):
             seen.append(Observation(10 + at, 1 + at, stats(-1, 1)))
         for at, name in enumerate(LAYERS):
             gradient = self.gradients.get(name, stats(-0.1, 0.1))

@@ -19,6 +19,7 @@ AROUND_TROUBLE = 5  # steps watched whole after something new went wrong
 WINDOW = 15
 LEARN_AT = 60  # the step at which costs are learnt at the latest
 LIGHT_LOOKS = 3  # steps of a kind that costs are learnt from
+SHORT = 0.02  # seconds of a step; of a longer one a light look is nothing
 NAP = 8  # steps slept to learn what a step takes by itself
 LONGEST_SLEEP = 0.02  # seconds: a pause that the user asks for is heard in time
 SHARES = {Depth.ALL: 0.5, Depth.GRADIENTS: 0.25, Depth.LIGHT: 0.25}  # of the budget
@@ -92,7 +93,7 @@ class Budget:
         for depth in LOOKS:
             if step - self._last[depth] >= self.period(depth):
                 return self._chose(step, depth)
-        return Depth.ASLEEP if self.may_sleep else Depth.LIGHT
+        return Depth.ASLEEP if self._is_short() else Depth.LIGHT
 
     def sleep_length(self, step: int) -> int:
         """How many steps may be slept through from this one on."""
@@ -128,16 +129,22 @@ class Budget:
 
     def _lesson(self, step: int) -> Depth | None:
         """The depth to try next, so that its cost is known; None when all are, or it can wait."""
-        if 200 * self._guess < self.percent and step < LEARN_AT:
-            return None if self._times[Depth.LIGHT] else Depth.ALL
+        if not self._times[Depth.LIGHT]:
+            cheap = 200 * self._guess < self.percent and step < LEARN_AT
+            if cheap or self.spent < self._credit / 2:
+                return Depth.ALL
         if len(self._times[Depth.LIGHT]) < LIGHT_LOOKS:
             # every second step, so that nothing long goes unseen
             return Depth.ALL if step % 2 else Depth.LIGHT
         if not self._times[Depth.GRADIENTS]:
             return Depth.GRADIENTS
-        if self.may_sleep and not self._times[Depth.ASLEEP]:
+        if self._is_short() and not self._times[Depth.ASLEEP]:
             return Depth.ASLEEP
         return None
+
+    def _is_short(self) -> bool:
+        """Whether steps are so short that even a light look at each counts."""
+        return self.may_sleep and _median(self._times[Depth.LIGHT]) < SHORT
 
     def _learn_costs(self) -> None:
         quiet = self._times[Depth.ASLEEP] or self._times[Depth.LIGHT]

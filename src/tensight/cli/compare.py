@@ -43,12 +43,15 @@ def compare(a: Path, b: Path, map_file: Path | None, most: int, as_json: bool) -
 
 def _print(found: Comparison, most: int) -> None:
     if found.preflight:
-        print_table(("before any step", "A", "B"), [(one.what, one.a, one.b) for one in found.preflight])
+        print_table(
+            ("before any step", "A", "B"), [(one.what, _short(one.a), _short(one.b)) for one in found.preflight]
+        )
         click.echo()
     loss = found.loss
     if loss.first_step_differs is not None:
-        click.echo(f"loss      differs from step {loss.first_step_differs} on ({loss.a:.7g} against {loss.b:.7g}): look at the "
-                   + ("forward pass" if loss.verdict == "forward" else "backward pass or the update"))  # fmt: skip
+        place = "forward pass" if loss.verdict == "forward" else "backward pass or the update"
+        numbers = f"{loss.a:.7g} against {loss.b:.7g}"
+        click.echo(f"loss      differs from step {loss.first_step_differs} on ({numbers}): look at the {place}")
     for number, fault in enumerate(found.faults):
         click.echo(("first     " if number == 0 else "also      ") + _line(fault))
         if fault.likely_cause:
@@ -71,6 +74,14 @@ def _print(found: Comparison, most: int) -> None:
             ],
         )
     click.echo(f"verdict   {_WORDS[found.verdict]}" + (f" ({found.reason})" if found.reason else ""))
+
+
+def _short(value: object) -> object:
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    if isinstance(value, list):
+        return ", ".join(str(_short(one)) for one in value) or "none"
+    return value
 
 
 def _line(fault: Divergence) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -47,7 +47,7 @@ def preflight(
         raise UsageError("tensight preflight: TENSIGHT=off switches everything off; unset it")
     program = Program(module, words, module=True) if module else Program(words[0], words[1:])
     program.check()
-    folder = Settings(run_dir=run_dir, name=f"{program.name}-preflight").folder()
+    folder = Settings(run_dir=run_dir, name=f"{program.name}-preflight").folder().absolute()
     with _output_to_errors():
         flown = fly(program, folder, steps=steps)
     report = flown.run.report()
@@ -59,6 +59,7 @@ def preflight(
                 "script_exit": flown.script_exit,
                 "checks": [{"check": name, **asdict(answer)} for name, answer in flown.answers.items()],
                 "findings": report["findings"],
+                "crash": report["crash"],
                 "coverage": report["coverage"],
                 "run": str(folder),
             }
@@ -71,37 +72,45 @@ def preflight(
                 click.echo(f"  {'':<{width}}  → {plain(answer.do)}")
         for finding in flown.findings:
             click.echo("\n" + finding_block(finding))
-        click.echo(_verdict(flown.run.step_count, [a.mark for a in flown.answers.values()], len(flown.findings)))
+        marks = [answer.mark for answer in flown.answers.values()]
+        click.echo("\n" + _verdict(flown.run.step_count, marks, len(flown.findings)))
+        if flown.script_exit:
+            click.echo(f"the script itself failed with exit code {flown.script_exit}")
     if fail_on and flown.wrong:
         sys.exit(3)
     sys.exit(flown.script_exit)
 
 
-def _verdict(steps: int, marks: list[str], findings: int) -> str:
+def _verdict(steps: int, marks: Sequence[str], findings: int) -> str:
     """
-    >>> _verdict(20, ["ok", "ok", "look", "unknown"], 0).strip()
+    >>> _verdict(20, ["ok", "ok", "look", "unknown"], 0)
     '20 steps: 2 checks passed, 1 worth a look, 1 not known; nothing was found wrong'
     """
+    if not steps:
+        return "no step was made, so nothing could be checked"
     names = {"ok": "passed", "bad": "failed", "look": "worth a look", "unknown": "not known"}
-    counted = [f"{marks.count(mark)} {name}" for mark, name in names.items() if mark in marks]
-    first, *rest = counted or ["0 passed"]
-    number, _, word = first.partition(" ")
-    said = f"{number} check{'' if number == '1' else 's'} {word}"
-    wrong = "nothing was found wrong" if not findings else f"{findings} finding{'' if findings == 1 else 's'}"
-    if not findings and "bad" in marks:
-        wrong = "no finding"
-    return f"\n{steps} step{'' if steps == 1 else 's'}: {', '.join([said, *rest])}; {wrong}"
+    first, *rest = [f"{marks.count(mark)} {name}" for mark, name in names.items() if mark in marks]
+    count, _, word = first.partition(" ")
+    said = ", ".join([f"{count} check{'' if count == '1' else 's'} {word}", *rest])
+    wrong = f"{findings} finding{'' if findings == 1 else 's'}"
+    if not findings and "bad" not in marks:
+        wrong = "nothing was found wrong"
+    return f"{steps} step{'' if steps == 1 else 's'}: {said}; {wrong}"
 
 
 @contextmanager
 def _output_to_errors() -> Iterator[None]:
     """Standard output carries our result alone: what the script writes there goes to standard error."""
-    sys.stdout.flush()
+    ours = sys.stdout
+    ours.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
     try:
         yield
     finally:
-        sys.stdout.flush()
+        for stream in (sys.stdout, ours):
+            if not stream.closed:
+                stream.flush()
         os.dup2(kept, 1)
         os.close(kept)
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False) if ours.closed else ours  # scripts may replace it

@@ -1,6 +1,6 @@
 """Two runs or two checkpoints against each other, of the same or of different frameworks.
 
-    tensight.compare("runs/torch-1", "runs/mindspore-1").first_divergence
+tensight.compare("runs/torch-1", "runs/mindspore-1").first_divergence
 """
 
 from __future__ import annotations

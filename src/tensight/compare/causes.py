@@ -133,7 +133,8 @@ def _mode(s: Suspect) -> str:
         share_a, share_b = a.zero / max(a.count, 1), b.zero / max(b.count, 1)
         if abs(share_a - share_b) > 0.05:
             side = "B" if share_b > share_a else "A"
-            return f"dropout is active in {side} only: {max(share_a, share_b):.0%} zeros against {min(share_a, share_b):.0%}"
+            low, high = sorted((share_a, share_b))
+            return f"dropout is active in {side} only: {high:.0%} zeros against {low:.0%}"
         return "dropout draws other random numbers in each run: set p to 0 or use evaluation mode on both sides"
     modes = [one for one in s.preflight if one.what == "training mode"]
     if modes and s.moment.stage == "forward" and ("Norm" in s.type or "Dropout" in s.type):
@@ -196,7 +197,7 @@ _DEFAULTS = {
     "LayerNorm": "eps: MindSpore's default is 1e-07, PyTorch's 1e-05",
     "GELU": "GELU form: MindSpore's default is the tanh approximation, PyTorch's the exact one",
     "LeakyReLU": "negative slope: MindSpore's default is 0.2, PyTorch's 0.01",
-    "Conv": "padding: MindSpore's default is pad_mode='same' without bias",
+    "Conv": "another padding (MindSpore's default is pad_mode='same'), transposed weight, or order of channels",
     "Pool": "padding mode of the pooling",
 }
 

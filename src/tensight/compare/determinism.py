@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tensight.compare import words
-from tensight.compare.alignment import Alignment, Aligned, modules_of
+from tensight.compare.alignment import Aligned, Alignment, modules_of
 from tensight.compare.moments import Moment, of_step
 from tensight.records import Module, Observation, Source, StepRecord, TensorInfo
 from tensight.store import Reader
@@ -76,7 +76,6 @@ def _same_names(a: Reader, b: Reader) -> Alignment:
     return Alignment([Aligned(node, node, "path") for node in sorted(ours & theirs)], [], [])
 
 
-
 def _differs(moment: Moment) -> bool:
     return repr(moment.stats_a) != repr(moment.stats_b) or moment.shape_a != moment.shape_b
 
@@ -123,7 +122,9 @@ def _data(a: Reader, first: Moment, moments: list[Moment]) -> RandomSource:
         fix = f"set the seed before the loader is read: {_seed(a)}; or give the loader a seeded generator"
         return RandomSource("shuffle", place, fix)
     if workers:
-        fix = "seed NumPy and Python's random in each worker: pass worker_init_fn, and a seeded generator, to the loader"
+        fix = (
+            "seed NumPy and Python's random in each worker: pass worker_init_fn, and a seeded generator, to the loader"
+        )
         return RandomSource("worker_seed", place, fix)
     if shuffled:
         fix = f"set the seed before the loader is read: {_seed(a)}; or give the loader a seeded generator"
@@ -167,7 +168,11 @@ def _operator(a: Reader, b: Reader, step: int, first: Moment | None) -> RandomSo
             return RandomSource("operator", where, f"an operator without a fixed order of its sums: {fix}")
         return RandomSource(kind, where, f"set the seed: {_seed(a)}")
     place = "the loss" if first is None else f"{_name(first)}, {first.stage} pass"
-    return RandomSource("operator", place, f"a random number drawn inside the model, {_seed(a)}; or an operator without a fixed order of its sums, {fix}")
+    return RandomSource(
+        "operator",
+        place,
+        f"a random number drawn inside the model, {_seed(a)}; or an operator without a fixed order of its sums, {fix}",
+    )
 
 
 def has_operators(a: Reader, step: int) -> bool:

@@ -45,7 +45,8 @@ def key_of(info: TensorInfo, seen: Observation, path: str) -> Key | None:
     """What a tensor is known by in both runs; None for what is not compared."""
     if info.kind not in _KINDS:
         return None
-    kind, slot = info.kind, info.slot
+    kind: str = info.kind
+    slot = info.slot
     if kind in PARAMETERS:
         kind, slot = "parameter", words.slot_of(slot)
     elif kind == "gradient":

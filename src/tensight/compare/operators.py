@@ -33,6 +33,7 @@ def _operators(
 ) -> Iterator[tuple[_Key, TensorInfo, Observation]]:
     for seen in reader.steps.at(moment.step).observations:
         info = reader.tensors.get(seen.tensor)
-        if info is not None and info.kind == kind and info.node == module and seen.phase in ("forward", "backward"):
-            if "empty" not in info.op:  # memory that was not written yet
-                yield (info.op, info.slot, info.call, kind), info, seen
+        if info is None or info.kind != kind or info.node != module or "empty" in info.op:
+            continue  # what `empty` gives was not written yet
+        if seen.phase in ("forward", "backward"):
+            yield (info.op, info.slot, info.call, kind), info, seen

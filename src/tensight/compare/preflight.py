@@ -45,9 +45,7 @@ def start_differs(moment: Moment) -> bool:
     """Whether a weight or input is not the same at the start: a transfer is exact."""
     coarse = moment.a.dtype != moment.b.dtype
     floor = max(rounding(moment.a.dtype), rounding(moment.b.dtype)) if coarse else EXACT
-    return moment.shape_a != moment.shape_b and moment.stats_a.count != moment.stats_b.count or (
-        between(moment.stats_a, moment.stats_b, floor).ratio > (4 if coarse else 1)
-    )
+    return between(moment.stats_a, moment.stats_b, floor).ratio > (4 if coarse else 1)
 
 
 def _note(found: list[Difference], what: str, a: Any, b: Any) -> None:
@@ -129,9 +127,8 @@ def setting_differences(a: Reader, b: Reader, path: str, alignment: Alignment) -
 def _parameters(found: list[Difference], a: Reader, b: Reader, alignment: Alignment) -> None:
     ours, theirs = parameters_of(a, None), parameters_of(b, alignment)
     for key, shape in ours.items():
-        if key in theirs:
-            if _without_ones(shape) != _without_ones(theirs[key]):
-                found.append(Difference(f"shape of {'.'.join(key).strip('.')}", list(shape), list(theirs[key])))
+        if key in theirs and _without_ones(shape) != _without_ones(theirs[key]):
+            found.append(Difference(f"shape of {'.'.join(key).strip('.')}", list(shape), list(theirs[key])))
     missing = [".".join(key).strip(".") for key in ours if key not in theirs and key[1] != "num_batches_tracked"]
     added = [".".join(key).strip(".") for key in theirs if key not in ours and key[1] != "num_batches_tracked"]
     if missing or added:
@@ -170,6 +167,6 @@ def _start(found: list[Difference], first: Iterable[Moment]) -> None:
             found.append(
                 Difference(what, [moment.stats_a.mean, moment.stats_a.l2], [moment.stats_b.mean, moment.stats_b.l2])
             )
-    dtypes = {(m.a.dtype, m.b.dtype) for m in first if m.a.dtype != m.b.dtype and m.a.kind != "loss"}
+    dtypes = {(m.a.dtype, m.b.dtype) for m in first if m.a.dtype != m.b.dtype and m.a.kind not in ("loss", "target")}
     for ours, theirs in sorted(dtypes):
         found.append(Difference("dtype", ours, theirs))

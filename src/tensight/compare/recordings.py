@@ -93,7 +93,9 @@ class _Walk:
             kind = moment.a.kind
             if moment.stage not in ("start", "input") and kind != "loss":
                 floor.passed(moment.a.dtype, moment.b.dtype)
-            scale = noise.SMALL_GRADIENT * gradients if kind == "gradient" else 1e-3 * flows if "gradient" in kind else 0.0
+            scale = (
+                noise.SMALL_GRADIENT * gradients if kind == "gradient" else 1e-3 * flows if "gradient" in kind else 0.0
+            )
             values = self._kept(moment)
             distance = self._distance(moment, floor, scale, values)
             error = distance.error if math.isfinite(distance.error) else 1e30
@@ -101,7 +103,9 @@ class _Walk:
                 self.exact = False
             explained = level
             if kind in ("output", "activation") and (moment.module, moment.a.call) in into:
-                explained = max(into[moment.module, moment.a.call], self._of_module(moment.module), carried if step else 0.0)
+                explained = max(
+                    into[moment.module, moment.a.call], self._of_module(moment.module), carried if step else 0.0
+                )
             elif moment.stage == "update":
                 name = (moment.module, moment.a.slot)
                 explained = max(own.get(name, 0.0), self._weights.get(name, 0.0))
@@ -109,12 +113,13 @@ class _Walk:
                     explained = max(explained, level)
             margin = _TELLING if self._set_apart(moment) else MARGIN
             diverged = distance.ratio > margin if moment.stage != "start" else start_differs(moment)
-            if diverged and (error > MARGIN * explained or moment.stage == "start"):
+            follows = error <= MARGIN * explained and moment.stage != "start"
+            if diverged and not follows:
                 if moment.stage == "update" and kind != "buffer":
                     updates.append((moment, distance, values))
                 else:
                     self._fault(moment, distance, values)
-            self._row(moment, distance, diverged, values)
+            self._row(moment, distance, "follows" if diverged and follows else "different" if diverged else "", values)
             if kind == "module_input":
                 into[moment.module, moment.a.call] = max(error, into.get((moment.module, moment.a.call), 0.0))
             elif kind == "gradient":
@@ -141,7 +146,9 @@ class _Walk:
         steps of full size. That befalls single vectors, while another setting of the optimizer shows everywhere.
         """
         every = sum(1 for moment in moments if moment.stage == "update" and moment.a.kind == "weight")
-        if len(updates) * 2 >= every or not self._adaptive():
+        if len(updates) * 2 >= every:
+            return updates[:1]  # one cause: the optimizer
+        if not self._adaptive():
             return updates
         return [row for row in updates if len(row[0].a.shape) > 1]
 
@@ -201,7 +208,8 @@ class _Walk:
             )
         )
 
-    def _row(self, moment: Moment, distance: Distance, diverged: bool, values: tuple[Array, Array] | None) -> None:
+    def _row(self, moment: Moment, distance: Distance, verdict: str, values: tuple[Array, Array] | None) -> None:
+        """`verdict` is 'different', 'follows' from what the module was given, or '' inside the noise."""
         if len(self.rows) >= _MOST_ROWS:
             return
         same = moment.stats_a == moment.stats_b
@@ -214,7 +222,7 @@ class _Walk:
             "tensor": _tensor(moment),
             "error": distance.error,
             "floor": distance.floor,
-            "verdict": "different" if diverged else "identical" if same else "rounding",
+            "verdict": verdict or ("identical" if same else "rounding"),
             "by": distance.by,
         }
         if values is not None:

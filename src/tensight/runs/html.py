@@ -28,7 +28,8 @@ STYLE = """
   --edge: #333b44; --bad: #ff7b72; --good: #56d364; --line: #58a6ff; } }
 body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; max-width: 60rem;
   margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }
-h1 { font-size: 1.4rem; margin-bottom: 0; } h2 { font-size: 1.1rem; margin-top: 2rem; } h3 { font-size: 1rem; margin: 0; }
+h1 { font-size: 1.4rem; margin-bottom: 0; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+h3 { font-size: 1rem; margin: 0; }
 article { background: var(--card); border: 1px solid var(--edge); border-left: 4px solid var(--bad); border-radius: 6px;
   padding: .8rem 1rem; margin: .8rem 0; }
 dl { display: grid; grid-template-columns: 6rem 1fr; gap: .2rem .8rem; margin: .5rem 0 0; } dd { margin: 0; }
@@ -38,7 +39,8 @@ div.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .9r
   padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--edge); vertical-align: top; overflow-wrap: normal; }
 svg { width: 100%; height: auto; font: 11px system-ui, sans-serif; } svg text { fill: var(--dim); }
 svg text.bad { fill: var(--bad); font-size: 16px; } .axis { fill: none; stroke: var(--edge); }
-polyline.line { fill: none; stroke: var(--line); stroke-width: 1.5; stroke-linejoin: round; } circle.line { fill: var(--line); }
+polyline.line { fill: none; stroke: var(--line); stroke-width: 1.5; stroke-linejoin: round; }
+circle.line { fill: var(--line); }
 line.mark { stroke: var(--bad); stroke-dasharray: 3 3; }
 """
 

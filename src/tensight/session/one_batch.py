@@ -142,7 +142,7 @@ class OneBatch(Companion):
         if optimizers > 1:
             self._stop(f"{optimizers} optimizers work with or against each other, so one loss does not tell")
             return
-        refused = copying.hindrance() or self._rewinds.hindrance()
+        refused = self._rewinds.hindrance() or copying.hindrance()
         if refused:
             self._stop(refused)
             return

@@ -19,7 +19,9 @@ class Denoiser(nn.Module):
         super().__init__()
         self.time = nn.Sequential(nn.Linear(16, width), nn.SiLU(), nn.Linear(width, width))
         self.into = nn.Linear(2, width)
-        self.middle = nn.ModuleList(nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.SiLU()) for _ in range(3))
+        self.middle = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.SiLU()) for _ in range(3)
+        )
         self.out = nn.Linear(width, 2)
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)

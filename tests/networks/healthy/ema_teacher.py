@@ -8,7 +8,9 @@ from torch import nn
 
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 500
 torch.manual_seed(13)
-student = nn.Sequential(nn.Linear(10, 40), nn.BatchNorm1d(40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 4))
+student = nn.Sequential(
+    nn.Linear(10, 40), nn.BatchNorm1d(40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 4)
+)
 teacher = copy.deepcopy(student)
 for parameter in teacher.parameters():
     parameter.requires_grad_(False)

@@ -1,4 +1,4 @@
-"""Float16 autocast with a GradScaler whose scale starts too high: its first steps overflow and are left out, as meant."""
+"""Float16 autocast with a GradScaler whose scale starts too high: its first steps overflow and are left out."""
 
 import sys
 

@@ -11,7 +11,11 @@ torch.manual_seed(2)
 
 def double(into, out):
     return nn.Sequential(
-        nn.Conv2d(into, out, 3, padding=1), nn.GroupNorm(2, out), nn.SiLU(), nn.Conv2d(out, out, 3, padding=1), nn.SiLU()
+        nn.Conv2d(into, out, 3, padding=1),
+        nn.GroupNorm(2, out),
+        nn.SiLU(),
+        nn.Conv2d(out, out, 3, padding=1),
+        nn.SiLU(),
     )
 
 

@@ -136,9 +136,7 @@ def convert(
                 f"{name} of shape {list(entry.shape)} does not fit {choice.name} of shape {list(known[choice.name])}"
             )
         made[choice.name] = entry.renamed(choice.name, choice.shape)
-        done.tensors.append(
-            Renamed(prefix + name, choice.name, entry.shape, choice.shape, choice.rule, choice.sure)
-        )
+        done.tensors.append(Renamed(prefix + name, choice.name, entry.shape, choice.shape, choice.rule, choice.sure))
     done.missing = [name for name in known if name not in made]
     renames = {row.name.removeprefix(prefix): row for row in done.tensors}
     beside, tree = optimizers.convert(checkpoint, others, framework, renames, done.left_out, LeftOut)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +151,7 @@ def decoded(held: Array, dtype: str) -> Array:
     return held
 
 
-@lru_cache(maxsize=None)
+@cache
 def _table(dtype: str) -> Array:
     """The value of each of the 256 patterns of an 8-bit float."""
     fraction_bits, bias = (3, 7) if dtype == "float8_e4m3fn" else (2, 15)
@@ -164,4 +164,5 @@ def _table(dtype: str) -> Array:
     else:
         values[exponent == 31] = np.nan
         values[124] = np.inf
-    return np.concatenate([values, -values]).astype(np.float32)
+    table: Array = np.concatenate([values, -values]).astype(np.float32)
+    return table

@@ -59,7 +59,7 @@ def read(path: Path) -> Checkpoint:
     end = _checked_end(path, file)
     pieces: dict[str, tuple[str, tuple[int, ...], list[tuple[int, int]]]] = {}
     at = number = 0
-    data = memoryview(file)
+    data: memoryview = file.data
     while at < end:
         field, wire, at = _key(data, at, end)
         start, stop = _span(data, at, end, wire, str(path))

@@ -73,7 +73,7 @@ def _of_parameter(name: str, checkpoint: Checkpoint) -> bool:
 def _tree(states: Mapping[str, Entry]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for name, entry in states.items():
-        place = tree
+        place: dict[Any, Any] = tree
         *path, last = name.split(".")
         for part in path:
             place = place.setdefault(int(part) if part.isdigit() else part, {})
@@ -121,7 +121,9 @@ def _powers(checkpoint: Checkpoint, optimizer: str, steps: int, made: dict[str, 
 def _to_torch(
     states: Mapping[str, Entry], renames: Mapping[str, Moved], left_out: list[Any], note: Any
 ) -> tuple[dict[str, Entry], dict[str, Any]]:
-    numbers = {name: number for number, name in enumerate(n for n, row in renames.items() if not row.to.endswith(_BUFFERS))}
+    numbers = {
+        name: number for number, name in enumerate(n for n, row in renames.items() if not row.to.endswith(_BUFFERS))
+    }
     state: dict[int, dict[str, Any]] = {}
     flat: dict[str, Entry] = {}
     steps = states.get("global_step")
@@ -141,7 +143,9 @@ def _to_torch(
             own["step"] = of_array("step", np.array(float(steps.numpy().reshape(-1)[0]), np.float32))
     if not state:
         return {}, {}
-    return flat, {"optimizer": {"state": dict(sorted(state.items())), "param_groups": [{"params": sorted(numbers.values())}]}}
+    return flat, {
+        "optimizer": {"state": dict(sorted(state.items())), "param_groups": [{"params": sorted(numbers.values())}]}
+    }
 
 
 def _count(shape: tuple[int, ...]) -> int:

@@ -23,7 +23,7 @@ class Storage(NamedTuple):
 
     dtype: str
     key: str
-    count: int
+    size: int
 
 
 class Strided(NamedTuple):
@@ -228,8 +228,11 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
     "NEWFALSE": lambda: False,
 }
 _LITERALS = frozenset(
-    """INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING BINBYTES
-    SHORT_BINBYTES BINBYTES8 BYTEARRAY8 UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8""".split()
+    (
+        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+        *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+        *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+    )
 )
 
 

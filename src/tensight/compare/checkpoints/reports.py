@@ -83,12 +83,14 @@ def paired(
     pairs: list[tuple[str, Entry, Entry, tuple[int, ...]]] = []
     left = dict(a.entries)
     right = dict(b.entries)
-    for name in [name for name in left if name in right]:
-        pairs.append((name, left.pop(name), right.pop(name), a.entries[name].shape))
-    own_a = {name: entry for name, entry in network_part(a)[0].items() if entry.name in left}
-    own_b = {name: entry for name, entry in network_part(b)[0].items() if entry.name in right}
     whole = {name: entry.shape for name, entry in network_part(a)[0].items()}
     candidates = candidates_for(whole, a.framework, b.framework)
+    for name in [name for name in left if name in right]:
+        shapes = [target.shape for target in candidates.get(name, ()) if target.name == name]
+        shape = right[name].shape if right[name].shape in shapes else left[name].shape
+        pairs.append((name, left.pop(name), right.pop(name), shape))
+    own_a = {name: entry for name, entry in network_part(a)[0].items() if entry.name in left}
+    own_b = {name: entry for name, entry in network_part(b)[0].items() if entry.name in right}
     for name, entry in own_a.items():
         fitting = [t for t in candidates[name] if t.name in own_b]
         best = next((t for t in fitting if own_b[str(t.name)].shape == t.shape), fitting[0] if fitting else None)

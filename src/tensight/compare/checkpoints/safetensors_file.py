@@ -78,7 +78,7 @@ def _entry(path: Path, name: str, said: dict[str, Any], base: int, file: Any) ->
     for length in shape:
         count *= length
 
-    if end - begin != count * np.dtype(HELD[dtype]).itemsize:
+    if begin < 0 or end - begin != count * np.dtype(HELD[dtype]).itemsize:
         raise CheckpointError(f"{path} is damaged: the bytes of {name} do not fit its shape")
     return Entry(name, dtype, shape, held)
 

@@ -95,7 +95,9 @@ def _leaves(value: Any, path: Path, nested: set[str]) -> Iterator[tuple[str, Any
             raise CheckpointError(f"{path} is refused: its containers are nested beyond any use")
         if isinstance(value, dict):
             parts = [(str(key), item) for key, item in value.items()]
-        elif isinstance(value, (list, tuple)) and not isinstance(value, (pickles.Strided, pickles.Storage, pickles.Name)):
+        elif isinstance(value, (list, tuple)) and not isinstance(
+            value, (pickles.Strided, pickles.Storage, pickles.Name)
+        ):
             parts = [(str(number), item) for number, item in enumerate(value)]
         else:
             yield name or "tensor", value

@@ -21,7 +21,7 @@ def write(path: Path, entries: Iterable[Entry], values: dict[str, Plain], framew
 
 
 def write_tree(path: Path, tree: dict[Any, Any]) -> None:
-    """Write nested dictionaries and lists of entries and plain values, as `torch.load(weights_only=True)` reads them."""
+    """Write nested dictionaries and lists of entries and plain values, for `torch.load(weights_only=True)`."""
     written = _Pickle()
     written.value(tree)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
@@ -86,6 +86,6 @@ class _Pickle:
         for part in (key, "cpu", entry.count):
             self.value(part)
         self.out += b"tQ"
-        for part in (0, entry.shape, tuple(reversed(strides)), False):
-            self.value(part)
+        for described in (0, entry.shape, tuple(reversed(strides)), False):
+            self.value(described)
         self.out += b"ccollections\nOrderedDict\n)RtR"

@@ -93,11 +93,24 @@ class Compiled:
         prepare = self.watching.probe("torch.compile", self._other)
 
         def __call__(wrapper, model_, inputs_, *args, **kwargs):
-            if self.watching.attached:
-                prepare(wrapper, model_)
-            return original(wrapper, model_, inputs_, *args, **kwargs)
+            looks = self.watching.attached and prepare(wrapper, model_)
+            result = original(wrapper, model_, inputs_, *args, **kwargs)
+            return self._alone(result) if looks else result
 
         return __call__
+
+    def _alone(self, graph: Any) -> Any:
+        """A graph that runs as Python and looks by itself: functions in it are not told a second time."""
+        watching = self.watching
+
+        def run(*args):
+            before, watching.observing = watching.observing, False
+            try:
+                return graph(*args)
+            finally:
+                watching.observing = before
+
+        return run
 
     def _inductor(self, wrapper: Any, model: GraphModule, takes_settings: bool) -> dict[str, Any] | None:
         found = self._plan(model)
@@ -150,14 +163,14 @@ class Compiled:
             return "compiled autograd derives the backward pass in another way"
         return ""
 
-    def _other(self, wrapper: Any, model: GraphModule) -> None:
+    def _other(self, wrapper: Any, model: GraphModule) -> bool:
         found = self._plan(model)
         if not found.marks:
-            return
+            return False
         name = getattr(wrapper.compiler_fn, "__name__", type(wrapper.compiler_fn).__name__)
         if name != "eager":
             self._refuse(found, f"the backend {name} is not known to leave room for a look")
-            return
+            return False
         nodes = {node.name: node for node in model.graph.nodes}
         for index, mark in enumerate(found.marks):
             node = nodes.pop(mark.node, None)
@@ -166,6 +179,7 @@ class Compiled:
             with model.graph.inserting_after(node):
                 model.graph.call_function(look_in_graph, (node, found.key, index))
         model.recompile()
+        return True
 
     # plans
 

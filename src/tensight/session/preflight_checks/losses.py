@@ -32,7 +32,9 @@ def loss_at_the_start(look: Look) -> Answer:
     site = losses.main()
     chance = losses.chance()
     values = site.first_values if site is not None else []
-    if site is None or chance is None or not values or site.first.get("reduction") not in (None, "mean"):
+    if not values:  # not every framework tells the value of the function itself
+        values = [(step.step, step.loss) for step in look.steps if step.loss is not None][:1]
+    if site is None or chance is None or not values or site.first.get("reduction") not in (None, "", "mean"):
         return Answer("unknown", "there is no one loss of which the value of guessing is known")
     step, first = values[0]
     began = next((one.step for one in look.steps if one.losses), 0)  # forwards may come before the training

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from tensight.diagnosis.words import at, median, plural
 from tensight.records import Depth
 from tensight.session.preflight_checks.look import Answer, Look
@@ -43,7 +45,7 @@ def memory(look: Look) -> Answer:
     later = seen[len(seen) // 2 :]  # the first ones load libraries and make the optimizer's state
     steps = later[-1][0] - later[0][0]
     growth = (later[-1][1] - later[0][1]) / max(1, steps)
-    rising = sum(b > a for (_, a), (_, b) in zip(later, later[1:]))
+    rising = sum(b > a for (_, a), (_, b) in pairwise(later))
     peak = max(value for _, value in seen)
     said = f"{peak / MB:.0f} MB"
     if rising >= 0.8 * (len(later) - 1) and growth > max(GROWTH * peak, MB / 4):

@@ -1,0 +1,129 @@
+"""Checkpoints are read without a framework, as the frameworks themselves read them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tensight.cli import main
+from tensight.compare import checkpoints
+from tensight.compare.checkpoints import mindspore_file, safetensors_file
+from tensight.compare.checkpoints.entry import of_array
+
+DATA = Path(__file__).parent / "data"
+
+
+def test_a_mindspore_checkpoint_equals_the_safetensors_file_of_the_same_model() -> None:
+    a = checkpoints.read(DATA / "mindspore-2.10.ckpt")
+    b = checkpoints.read(DATA / "mindspore-2.10.safetensors")
+    assert a.framework == b.framework == "mindspore"
+    assert set(a.entries) == set(b.entries)
+    assert len(a.entries) == 17
+    for name, entry in a.entries.items():
+        assert entry.shape == b.entries[name].shape
+        assert np.array_equal(entry.numpy(), b.entries[name].numpy()), name
+    assert a.values["epoch"] == 3
+    assert a.values["tag"] == "hi"
+
+
+def test_every_kind_of_torch_tensor_is_read_as_torch_reads_it(tmp_path: Path) -> None:
+    base = torch.randn(6, 4)
+    saved = {
+        "plain": base,
+        "transposed": base.t(),
+        "part": base[2:5, 1:3],
+        "half": base.half(),
+        "brain": base.bfloat16(),
+        "eight": base.to(torch.float8_e5m2),
+        "whole": torch.arange(5),
+        "flag": torch.tensor([True, False]),
+        "scalar": torch.tensor(3.5),
+        "none": torch.empty(0, 3),
+        "wave": torch.randn(3, dtype=torch.complex64),
+        "parameter": torch.nn.Parameter(torch.ones(2), requires_grad=False),
+    }
+    torch.save(saved, tmp_path / "a.pt")
+    found = checkpoints.read(tmp_path / "a.pt")
+    assert list(found.entries) == list(saved)
+    for name, tensor in saved.items():
+        entry = found.entries[name]
+        assert entry.shape == tuple(tensor.shape)
+        assert f"torch.{entry.dtype}" == str(tensor.dtype)
+        wide = tensor.detach() if tensor.dtype.itemsize > 2 or not tensor.is_floating_point() else tensor.float()
+        assert np.array_equal(entry.numpy(), wide.numpy()), name
+    assert found.entries["parameter"].trainable is False
+    assert found.entries["plain"].trainable is None
+
+
+def test_nested_checkpoints_keep_the_path_of_each_tensor_and_the_values_beside(tmp_path: Path) -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 7}, tmp_path / "a.pth")
+    found = checkpoints.read(tmp_path / "a.pth")
+    assert {"model.weight", "model.bias", "optimizer.state.0.exp_avg"} <= set(found.entries)
+    assert found.values["epoch"] == 7
+    assert found.values["optimizer.param_groups.0.betas.1"] == 0.999
+
+
+def test_a_large_mindspore_tensor_in_several_messages_is_one_tensor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mindspore_file, "_SLICE", 64)
+    array = np.arange(100, dtype=np.float32).reshape(10, 10)
+    mindspore_file.write(tmp_path / "a.ckpt", [of_array("w", array)], {}, "mindspore")
+    assert (tmp_path / "a.ckpt").read_bytes().count(b"Float32") == 7
+    assert np.array_equal(checkpoints.read(tmp_path / "a.ckpt").entries["w"].numpy(), array)
+
+
+def test_show_gives_shares_of_bad_and_zero_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.save(
+        {"w": torch.tensor([[0.0, float("nan")], [float("inf"), 2.0]]), "b": torch.zeros(3).bfloat16()},
+        tmp_path / "a.pt",
+    )
+    main(["ckpt", "show", "--json", str(tmp_path / "a.pt")])
+    found = json.loads(capsys.readouterr().out)
+    assert found["total"] == 7
+    w, b = found["parameters"]
+    assert (w["name"], w["shape"], w["dtype"], w["trainable"]) == ("w", [2, 2], "float32", None)
+    assert (w["nan"], w["inf"], w["zero"]) == (0.25, 0.25, 0.25)
+    assert (b["dtype"], b["zero"]) == ("bfloat16", 1.0)
+
+
+def test_show_prints_a_table_and_the_values_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.save({"w": torch.tensor([1.5, 2.5])}, tmp_path / "a.pt")
+    main(["ckpt", "show", "--values", str(tmp_path / "a.pt")])
+    shown = capsys.readouterr().out
+    assert "1.5" in shown
+    assert "1 tensors, 2 values" in shown
+
+
+def test_diff_says_what_changed_and_how_much(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.save(
+        {"same": torch.ones(2), "moved": torch.zeros(4), "old": torch.ones(1), "shape": torch.ones(2)},
+        tmp_path / "a.pt",
+    )
+    moved = torch.tensor([0.0, 0.0, 0.0, 2.0])
+    torch.save({"same": torch.ones(2), "moved": moved, "new": torch.ones(1), "shape": torch.ones(3)}, tmp_path / "b.pt")
+    main(["ckpt", "diff", "--json", str(tmp_path / "a.pt"), str(tmp_path / "b.pt")])
+    found = json.loads(capsys.readouterr().out)
+    assert [(row["name"], row["max_abs"], row["mean_abs"]) for row in found["changed"]] == [("moved", 2.0, 0.5)]
+    assert found["unchanged"] == ["same"]
+    assert (found["only_a"], found["only_b"]) == (["old"], ["new"])
+    assert [row["name"] for row in found["shape_differs"]] == ["shape"]
+
+
+def test_safetensors_files_are_written_as_the_library_reads_them(tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    torch.save({"w": torch.randn(3, 2).bfloat16()}, tmp_path / "a.pt")
+    source = checkpoints.read(tmp_path / "a.pt")
+    safetensors_file.write(tmp_path / "a.safetensors", source.entries.values(), {}, "torch")
+    assert torch.equal(
+        load_file(tmp_path / "a.safetensors")["w"], torch.load(tmp_path / "a.pt", weights_only=True)["w"]
+    )

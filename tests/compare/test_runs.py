@@ -1,0 +1,190 @@
+"""Two runs are compared: twins agree, and an injected fault is found in the module it was injected into."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import tensight
+from tensight.cli import main
+from tensight.errors import UsageError
+from tests.compare.training import Former, Seeing, other_order, record, setting, weight
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> dict[type[Any], Path]:
+    folder = tmp_path_factory.mktemp("base")
+    return {kind: record(folder / kind.__name__, kind) for kind in (Former, Seeing)}
+
+
+@pytest.mark.parametrize("kind", [Former, Seeing])
+def test_a_run_compared_with_its_repetition_is_identical(
+    base: dict[type[Any], Path], kind: type[Any], tmp_path: Path
+) -> None:
+    found = tensight.compare(base[kind], record(tmp_path / "b", kind))
+    assert found.verdict == "identical"
+    assert found.first_divergence is None
+    assert found.preflight == []
+    assert found.loss.verdict == "none"
+
+
+@pytest.mark.parametrize("kind", [Former, Seeing])
+def test_another_order_of_sums_is_rounding(base: dict[type[Any], Path], kind: type[Any], tmp_path: Path) -> None:
+    found = tensight.compare(base[kind], record(tmp_path / "b", kind, other_order))
+    assert found.verdict == "rounding"
+    assert found.first_divergence is None
+    assert {row["verdict"] for row in found.rows} <= {"identical", "rounding", "follows"}
+    assert all(row["error"] < 10 * row["floor"] for row in found.rows if row["step"] == 0)
+
+
+def without_bias(model: Any) -> None:
+    model.head.bias = None
+
+
+FAULTS: list[tuple[type[Any], str, str, dict[str, Any], str, str]] = [
+    # network, what is wrong, module, how, phase, a word of the likely cause
+    (Former, "eps", "blocks.1.ln1", {"change": setting("blocks.1.ln1", eps=1e-7)}, "forward", "eps is 1e-05 in A"),
+    (Former, "gelu", "blocks.2.act", {"change": setting("blocks.2.act", approximate="tanh")}, "forward", "GELU"),
+    (Former, "dropout", "blocks.0.drop", {"change": setting("blocks.0.drop", p=0.2)}, "forward", "dropout"),
+    (Former, "rows", "blocks.1.fc2", {"change": weight("blocks.1.fc2.weight", lambda w: w.flip(0))}, "forward", "order"),
+    (Former, "bias", "head", {"change": without_bias}, "forward", "bias is missing in B"),
+    (Former, "sum", "", {"loss": lambda a, b: functional.cross_entropy(a, b, reduction="sum")}, "forward", "24 times"),
+    (Former, "start", "ln", {"change": weight("ln.weight", lambda w: w * 1.5)}, "start", "1.5 times"),
+    (Former, "decay", "emb", {"optimizer": lambda p: torch.optim.Adam(p, lr=1e-3, weight_decay=1e-2)}, "update", "AdamW"),
+    (Seeing, "slope", "relu", {"change": setting("relu", negative_slope=0.2)}, "forward", "negative_slope"),
+    (Seeing, "mode", "bn", {"change": lambda m: m.bn.eval()}, "forward", "running"),
+    (Seeing, "momentum", "bn", {"change": setting("bn", momentum=0.9)}, "update", "momentum"),
+    (Seeing, "channels", "c1", {"data": lambda x: x.flip(1)}, "forward", "order of channels"),
+    (Seeing, "scale", "", {"data": lambda x: x / 255}, "input", "0.003922 times"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "name", "module", "how", "phase", "cause"), FAULTS, ids=[row[1] for row in FAULTS])
+def test_the_first_divergence_is_in_the_module_with_the_fault(
+    base: dict[type[Any], Path],
+    tmp_path: Path,
+    kind: type[Any],
+    name: str,
+    module: str,
+    how: dict[str, Any],
+    phase: str,
+    cause: str,
+) -> None:
+    found = tensight.compare(base[kind], record(tmp_path / "b", kind, **how))
+    first = found.first_divergence
+    assert found.verdict == "different"
+    assert first is not None
+    assert (first.module, first.module_b, first.phase, first.step) == (module, module, phase, 0)
+    assert first.error > first.floor
+    assert cause in first.likely_cause
+    assert found.faults[0] == first
+
+
+def test_a_wrong_forward_pass_shows_in_the_first_loss(base: dict[type[Any], Path], tmp_path: Path) -> None:
+    found = tensight.compare(base[Seeing], record(tmp_path / "b", Seeing, setting("relu", negative_slope=0.5)))
+    assert (found.loss.first_step_differs, found.loss.verdict) == (0, "forward")
+
+
+def test_a_wrong_update_shows_in_the_second_loss(base: dict[type[Any], Path], tmp_path: Path) -> None:
+    other = record(tmp_path / "b", Seeing, optimizer=lambda p: torch.optim.AdamW(p, lr=3e-3, weight_decay=1e-2))
+    found = tensight.compare(base[Seeing], other)
+    assert (found.loss.first_step_differs, found.loss.verdict) == (1, "backward_or_update")
+    assert [(one.what, one.a, one.b) for one in found.preflight] == [("optimizer AdamW: lr", 1e-3, 3e-3)]
+
+
+def test_every_independent_fault_is_named_where_inputs_were_recorded(tmp_path: Path) -> None:
+    def both(model: Any) -> None:
+        setting("blocks.0.ln1", eps=1e-4)(model)
+        setting("blocks.2.act", approximate="tanh")(model)
+
+    a = record(tmp_path / "a", Former, level="module", steps=1)
+    b = record(tmp_path / "b", Former, both, level="module", steps=1)
+    named = [fault.module for fault in tensight.compare(a, b).faults]
+    assert named[0] == "blocks.0.ln1"
+    assert "blocks.2.act" in named
+
+
+def test_the_operator_is_named_where_operators_were_recorded(tmp_path: Path) -> None:
+    a = record(tmp_path / "a", Seeing, level="op", steps=1)
+    b = record(tmp_path / "b", Seeing, setting("relu", negative_slope=0.3), level="op", steps=1)
+    first = tensight.compare(a, b).first_divergence
+    assert first is not None
+    assert first.op == "aten.leaky_relu"
+    assert first.file is not None
+    assert first.file.endswith("training.py")
+
+
+def test_modules_of_other_names_are_paired_by_order_or_by_a_mapping(
+    base: dict[type[Any], Path], tmp_path: Path
+) -> None:
+    class Renamed(Seeing):
+        def __init__(self) -> None:
+            super().__init__()
+            for old, new in (("c1", "stem"), ("bn", "norm"), ("relu", "act"), ("c2", "down"), ("head", "classifier")):
+                setattr(self, new, self.__dict__["_modules"].pop(old))
+
+        def forward(self, x: Any) -> Any:
+            return self.classifier(self.down(self.act(self.norm(self.stem(x)))).mean((2, 3)))
+
+    b = record(tmp_path / "b", Renamed)
+    assert tensight.compare(base[Seeing], b).verdict == "identical"
+    c = record(tmp_path / "c", Renamed, setting("act", negative_slope=0.3))
+    first = tensight.compare(base[Seeing], c, {"relu": "act"}).first_divergence
+    assert first is not None
+    assert (first.module, first.module_b, first.aligned_by) == ("relu", "act", "mapping")
+
+
+def test_runs_of_different_networks_are_not_comparable(base: dict[type[Any], Path], tmp_path: Path) -> None:
+    class Other(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.only = nn.Linear(3, 5)
+
+        def forward(self, x: Any) -> Any:
+            return self.only(x)
+
+        @staticmethod
+        def batch() -> tuple[Any, Any]:
+            return torch.randn(4, 3), torch.randint(0, 5, (4,))
+
+    found = tensight.compare(base[Former], record(tmp_path / "b", Other))
+    assert found.verdict in ("not_comparable", "different")
+    assert any(one.what == "modules without a counterpart" for one in found.preflight) or found.reason
+
+
+def test_the_command_prints_the_contract(
+    base: dict[type[Any], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = record(tmp_path / "b", Former, setting("blocks.1.ln1", eps=1e-2))
+    main(["compare", "--json", str(base[Former]), str(other)])
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"] == "different"
+    assert {"what": "blocks.1.ln1: eps", "a": 1e-05, "b": 1e-2} in found["preflight"]
+    keys = {"module", "module_b", "op", "step", "phase", "error", "floor", "likely_cause", "file", "line"}
+    assert keys <= set(found["first_divergence"])
+    assert set(found["loss"]) >= {"first_step_differs", "verdict"}
+    assert found["faults"]
+    assert found["rows"]
+    main(["compare", "--rows", "3", str(base[Former]), str(other)])
+    shown = capsys.readouterr().out
+    assert "blocks.1.ln1" in shown
+    assert "verdict   different" in shown
+
+
+def test_two_checkpoints_are_compared_too(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    state = Seeing().state_dict()
+    torch.save(state, tmp_path / "a.pt")
+    torch.save({**state, "head.weight": state["head.weight"].flip(0)}, tmp_path / "b.pt")
+    assert tensight.compare(tmp_path / "a.pt", tmp_path / "a.pt").verdict == "identical"
+    first = tensight.compare(tmp_path / "a.pt", tmp_path / "b.pt").first_divergence
+    assert first is not None
+    assert (first.module, first.likely_cause) == ("head", "the same values in another order")
+    with pytest.raises(UsageError, match="not one of each"):
+        tensight.compare(tmp_path / "a.pt", tmp_path)

@@ -1,0 +1,48 @@
+"""Functions that are compiled again and again."""
+
+from __future__ import annotations
+
+from tensight.records import Event, Source
+
+from .builders import Run
+
+LINE = Source("model.py", 12, "x = self.first(x)")
+SIZES = "0/0: tensor 'x' size mismatch at index 1. expected 7, actual 8"
+
+
+def compiles(run: Run, again: int, *, reason: str = SIZES, frame: int = 0) -> Run:
+    values = {"graphs": again + 1, "breaks": 0, "recompiles": again, "frame": frame, "again": again, "reason": reason}
+    return run.train(2.0, events=[Event("compile", part="net", values=values, source=LINE), *run.events()])
+
+
+def test_a_function_that_is_compiled_again_and_again_is_a_storm() -> None:
+    run = Run().learn(3)
+    for again in range(7):
+        compiles(run, again)
+    (finding,) = [finding for finding in run.end() if finding.fault == "recompilation_storm"]
+    assert (finding.category, finding.since_step, finding.where.line) == ("resource", 4, 12)
+    assert "6 times" in finding.why
+    assert "size mismatch" in finding.why
+    assert "dynamic=True" in finding.fix[0]
+
+
+def test_a_storm_of_numbers_has_another_remedy_than_one_of_shapes() -> None:
+    run = Run().learn(3)
+    for again in range(7):
+        compiles(run, again, reason="0/0: self.number == 3.0")
+    (finding,) = [finding for finding in run.end() if finding.fault == "recompilation_storm"]
+    assert "belongs in a tensor" in finding.fix[0]
+
+
+def test_training_evaluation_and_a_last_small_batch_are_no_storm() -> None:
+    run = Run()
+    for again in range(4):
+        compiles(run, again, reason="0/0: GLOBAL_STATE changed: grad_mode")
+    assert run.learn(20).faults() == []
+
+
+def test_many_functions_compiled_once_each_are_no_storm() -> None:
+    run = Run()
+    for frame in range(20):
+        compiles(run, 0, frame=frame)
+    assert run.learn(20).faults() == []
