@@ -1,4 +1,4 @@
-"""What watching costs beside other tools: the same trainings, bare, under Tensight and under each tool that is installed.
+"""What watching costs beside other tools: the same trainings, bare, under Tensight and under each installed tool.
 
     python -m venv peers && peers/bin/pip install -e '.[torch]' \\
         transformers tensorboard wandb mindstudio-probe nvdlfw-inspect smdebug requests nnsight
@@ -111,7 +111,9 @@ def once(network: str, tool: Tool | None, scale: float, patience: float) -> floa
         raise Failed("the training did not reach its end")
 
 
-def measure(network: str, found: list[Tool], bare: list[float], control: list[float], given: argparse.Namespace) -> None:
+def measure(
+    network: str, found: list[Tool], bare: list[float], control: list[float], given: argparse.Namespace
+) -> None:
     """One round."""
     before = once(network, None, given.steps, given.patience)
     bare.append(before)

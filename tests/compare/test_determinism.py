@@ -23,11 +23,13 @@ import sys, torch
 from torch import nn
 if "seeded" in sys.argv: torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 x = torch.arange(32.0).reshape(8, 4) / 32
 for step in range(3):
     loss = model(x).square().mean()
-    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    model.zero_grad(); loss.backward()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter -= 0.1 * parameter.grad
 """
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -14,6 +15,10 @@ from torch.nn import functional
 import tensight
 from tensight.cli import main
 from tensight.errors import UsageError
+from tensight.records import Module, Network, Observation, RunEnd, StepRecord, TensorInfo
+from tensight.stats import statistics
+from tensight.store import Writer
+from tensight.testing.store_suite import run_info
 from tests.compare.training import Former, Seeing, other_order, record, setting, weight
 
 
@@ -40,11 +45,19 @@ def test_another_order_of_sums_is_rounding(base: dict[type[Any], Path], kind: ty
     assert found.verdict == "rounding"
     assert found.first_divergence is None
     assert {row["verdict"] for row in found.rows} <= {"identical", "rounding", "follows"}
-    assert all(row["error"] < 10 * row["floor"] for row in found.rows if row["step"] == 0)
+    assert all(row["error"] < 10 * row["floor"] for row in found.rows if (row["step"], row["phase"]) == (0, "forward"))
 
 
 def without_bias(model: Any) -> None:
     model.head.bias = None
+
+
+def adam(parameters: Any) -> Any:
+    return torch.optim.Adam(parameters, lr=1e-3, weight_decay=1e-2)
+
+
+def flipped(values: Any) -> Any:
+    return values.flip(0)
 
 
 FAULTS: list[tuple[type[Any], str, str, dict[str, Any], str, str]] = [
@@ -52,11 +65,11 @@ FAULTS: list[tuple[type[Any], str, str, dict[str, Any], str, str]] = [
     (Former, "eps", "blocks.1.ln1", {"change": setting("blocks.1.ln1", eps=1e-7)}, "forward", "eps is 1e-05 in A"),
     (Former, "gelu", "blocks.2.act", {"change": setting("blocks.2.act", approximate="tanh")}, "forward", "GELU"),
     (Former, "dropout", "blocks.0.drop", {"change": setting("blocks.0.drop", p=0.2)}, "forward", "dropout"),
-    (Former, "rows", "blocks.1.fc2", {"change": weight("blocks.1.fc2.weight", lambda w: w.flip(0))}, "forward", "order"),
+    (Former, "rows", "blocks.1.fc2", {"change": weight("blocks.1.fc2.weight", flipped)}, "forward", "order"),
     (Former, "bias", "head", {"change": without_bias}, "forward", "bias is missing in B"),
     (Former, "sum", "", {"loss": lambda a, b: functional.cross_entropy(a, b, reduction="sum")}, "forward", "24 times"),
     (Former, "start", "ln", {"change": weight("ln.weight", lambda w: w * 1.5)}, "start", "1.5 times"),
-    (Former, "decay", "emb", {"optimizer": lambda p: torch.optim.Adam(p, lr=1e-3, weight_decay=1e-2)}, "update", "AdamW"),
+    (Former, "decay", "emb", {"optimizer": adam}, "update", "AdamW"),
     (Seeing, "slope", "relu", {"change": setting("relu", negative_slope=0.2)}, "forward", "negative_slope"),
     (Seeing, "mode", "bn", {"change": lambda m: m.bn.eval()}, "forward", "running"),
     (Seeing, "momentum", "bn", {"change": setting("bn", momentum=0.9)}, "update", "momentum"),
@@ -188,3 +201,31 @@ def test_two_checkpoints_are_compared_too(tmp_path: Path) -> None:
     assert (first.module, first.likely_cause) == ("head", "the same values in another order")
     with pytest.raises(UsageError, match="not one of each"):
         tensight.compare(tmp_path / "a.pt", tmp_path)
+
+
+def kept(folder: Path, values: np.ndarray[Any, Any]) -> Path:
+    """A recording of one step of one module whose output was kept."""
+    writer = Writer(folder, run_info(0, 1))
+    writer.network(Network("model", "Net", (Module("", "Net"), Module("fc", "Linear"))))
+    writer.tensor(
+        TensorInfo(0, "output", "fc", "output.0", "model", shape=values.shape, dtype="float32", type="Linear")
+    )
+    writer.step(StepRecord(0, 1.0, 0.1, loss=1.0, observations=(Observation(0, 0, statistics(values)),)))
+    writer.tensors(0, {0: values})
+    writer.end(RunEnd("finished", 2.0, 0, 1))
+    writer.close()
+    return folder
+
+
+def test_values_that_were_kept_are_compared_one_by_one(tmp_path: Path) -> None:
+    values = np.random.RandomState(0).randn(4, 4).astype(np.float32)
+    a = kept(tmp_path / "a", values)
+    assert tensight.compare(a, kept(tmp_path / "same", values)).verdict == "identical"
+    found = tensight.compare(a, kept(tmp_path / "other", values.T.copy()))
+    assert found.first_divergence is not None
+    assert (found.first_divergence.module, found.first_divergence.likely_cause) == (
+        "fc",
+        "B has the values of A transposed",
+    )
+    assert found.rows[0]["cosine"] < 0.9
+    assert found.rows[0]["max_abs"] == pytest.approx(float(np.abs(values - values.T).max()))

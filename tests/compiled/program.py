@@ -7,7 +7,6 @@ import sys
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch._dynamo.utils import counters
 from torch.utils.data import DataLoader, TensorDataset
 
 said: dict = {}
@@ -110,7 +109,7 @@ def train_until_it_breaks() -> None:
     pairs = Pairs()
     model = torch.compile(pairs)
     optimizer = torch.optim.SGD(pairs.parameters(), lr=0.01)
-    x, y, t = torch.randn(48, 6), torch.randn(48, 6), torch.randn(48, 1)
+    x, y, t = torch.randn(60, 6), torch.randn(60, 6), torch.randn(60, 1)
     y[38] = x[38]
     losses = []
     for a, b, c in DataLoader(TensorDataset(x, y, t), batch_size=12):
@@ -121,11 +120,17 @@ def train_until_it_breaks() -> None:
     say("pairs", pairs, losses)
 
 
-torch.manual_seed(0)
-torch.set_num_threads(1)
-for train in (train_a_module, train_a_module_that_compiles_itself, train_in_a_function, train_until_it_breaks):
-    train()
-said["graphs"] = counters["stats"]["unique_graphs"]
-said["breaks"] = sum(counters["graph_break"].values())
-with open(sys.argv[1], "w") as file:
-    json.dump(said, file)
+def main(out: str) -> None:
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    for train in (train_a_module, train_a_module_that_compiles_itself, train_in_a_function, train_until_it_breaks):
+        train()
+    counters = torch._dynamo.utils.counters
+    said["graphs"] = counters["stats"]["unique_graphs"]
+    said["breaks"] = sum(counters["graph_break"].values())
+    with open(out, "w") as file:
+        json.dump(said, file)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

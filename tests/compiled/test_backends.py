@@ -160,6 +160,36 @@ def test_what_runs_between_graphs_is_compiled_as_without_us() -> None:
     assert {"parts.0", "parts.9"} <= set(sink.names("output"))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # inductor imports what is deprecated
+def test_when_inductor_fails_with_marks_it_is_asked_again_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    def compile_fx(model: torch.fx.GraphModule, inputs: object, config_patches: dict, **more: object) -> object:
+        given.append(sorted(config_patches))
+        if config_patches:
+            config_patches["pre_grad_custom_pass"](model.graph)
+            assert "tensight.mark" in str(model.graph)
+            raise RuntimeError("no luck with marks")
+        assert "tensight" not in str(model.graph)
+        return model.forward
+
+    def program() -> list[torch.Tensor]:
+        net = Net()
+        return train(net, torch.compile(net))
+
+    expected = bare(plain)
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", compile_fx)
+    adapter, sink = TorchAdapter(), RecordingSink()
+    adapter.attach(sink)
+    try:
+        result = bare(program)
+    finally:
+        adapter.detach()
+    assert same(result, expected)
+    assert given == [["joint_custom_pre_pass", "pre_grad_custom_pass"], []]
+    assert [(where, str(error)) for where, error in sink.failures] == [("torch.compile", "no luck with marks")]
+
+
 def test_code_that_was_compiled_before_is_noticed() -> None:
     net = Net()
     model = torch.compile(net, backend="eager")

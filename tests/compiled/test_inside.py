@@ -28,7 +28,7 @@ class Twice:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.bare = self._run("bare.json")
-        tensight_run = ["-m", "tensight", "run", "--no-page", "--budget", "1000", "--run-dir", str(folder / "run")]
+        tensight_run = ["-m", "tensight", "run", "--no-page", "--level", "module", "--run-dir", str(folder / "run")]
         report = ["--report", str(folder / "report.json")]
         self.watched = self._run("watched.json", *tensight_run, *report)
         self.run: Run = tensight.open(str(folder / "run"))

@@ -26,6 +26,7 @@ import torch.utils.checkpoint
 from torch.optim import optimizer as optimizers
 
 from tensight.frameworks import rewinds
+from tensight.frameworks.torch.replay_rewinds import TorchRewinds
 from tensight.records import Depth, Replay
 from tensight.replay.rewinder import Rewinder
 
@@ -33,6 +34,11 @@ from tensight.replay.rewinder import Rewinder
 def serve() -> None:
     """Run the jobs that are asked for, one after the other."""
     torch.set_num_threads(1)
+    torch.optim.SGD([torch.zeros(1)], lr=0.1).step()  # imports what every optimizer step needs
+    import tensight.cli.run
+    import tensight.frameworks.torch.adapter
+
+    assert tensight.cli.run
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
@@ -79,7 +85,10 @@ def execute(script: str) -> None:
 
 
 def run(options: dict[str, Any], script: str) -> None:
-    """As `tensight run` would. With the option `asleep`, all steps from that one on are slept through."""
+    """As `tensight run` would. With the option `asleep`, all steps from that one on are slept through.
+
+    With the option `never`, copies are refused for this reason: there is no accelerator here that would forbid them.
+    """
     from tensight.capture.budget import Budget
     from tensight.cli import main as command
 
@@ -88,6 +97,8 @@ def run(options: dict[str, Any], script: str) -> None:
             Depth.ASLEEP if step >= options["asleep"] and budget.may_sleep else Depth.ALL
         )
         Budget.sleep_length = lambda budget, step: 10_000
+    if "never" in options:
+        TorchRewinds.never = lambda rewinds: options["never"]
     sys.argv = ["tensight", "run", "--no-page", "--run-dir", "run", "--report", "report.json", *options["run"], script]
     command()
 

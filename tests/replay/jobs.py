@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -59,6 +60,6 @@ def watched(folder: Path, program: str, *arguments: str, **options: Any) -> dict
     plain = bare(folder, program)
     code, printed = done(folder, program, {"run": list(arguments), **options}, {})
     assert (folder / "report.json").exists(), printed
-    losses = [line for line in printed.splitlines() if line[:1].isdigit() and "0x" in line or "nan" in line[:8]]
+    losses = [line for line in printed.splitlines() if re.fullmatch(r"\d+ -?(0x\S+|nan|inf)", line)]
     report: dict[str, Any] = json.loads((folder / "report.json").read_text())
     return {**report, "same": losses == plain.splitlines(), "printed": printed, "exit": code}

@@ -108,6 +108,11 @@ THREAD_GRADIENT = THREAD.replace(
     "torch.log(net(torch.ones(2, 3)).abs() * (step != 2))", "torch.sqrt(net(torch.ones(2, 3)).abs() * (step != 2))"
 )
 
+# The same, and the script takes bad updates back: gradients are bad again in the next step.
+THREAD_GRADIENTS = THREAD_GRADIENT.replace("(step != 2)", "(step < 2)").replace(
+    "    opt.step()\n", "    opt.step()\n    net.load_state_dict(good)\n"
+).replace("for step", "good = {name: value.clone() for name, value in net.state_dict().items()}\nfor step")
+
 # The copy never comes back.
 HANGS = (
     HEAD
@@ -184,5 +189,128 @@ for step in range(4):
     opt.zero_grad()
     loss.backward()
     opt.step()
+"""
+)
+
+# What follows is run by `tensight run`: sample 17 is a fault, data is drawn in random order.
+SAMPLES = """
+from torch.utils.data import DataLoader, TensorDataset
+import random
+import numpy as np
+random.seed(5)
+np.random.seed(6)
+data = TensorDataset(torch.randn(48, 4), torch.arange(48).float())
+loader = DataLoader(data, batch_size=4, shuffle=True, num_workers=WORKERS)
+net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+"""
+
+# A loss scaler, a scheduler; the loss is a sum, and its second summand goes bad.
+SCALER = (
+    HEAD
+    + SAMPLES.replace("WORKERS", "0")
+    + """
+opt = torch.optim.Adam(net.parameters(), lr=0.01)
+scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=3)
+schedule = torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)
+for epoch in range(2):
+    for x, index in loader:
+        out = net(x * random.random() + float(np.random.rand())).squeeze(1)
+        fit = (out - 1).pow(2).mean()
+        extra = -torch.log(torch.sigmoid(out) * (index != 17)).mean()
+        loss = fit + 0.1 * extra
+        opt.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+        schedule.step()
+        print(epoch, loss.item().hex())
+"""
+)
+
+# Two loader workers and gradients of three batches in one update.
+ACCUMULATION = (
+    HEAD
+    + SAMPLES.replace("WORKERS", "2")
+    + """
+opt = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+for epoch in range(2):
+    for number, (x, index) in enumerate(loader):
+        out = net(x * random.random() + float(np.random.rand())).squeeze(1)
+        loss = torch.sqrt((out * (index != 17)) ** 2).mean() / 3
+        loss.backward()
+        if number % 3 == 2:
+            opt.step()
+            opt.zero_grad()
+        print(epoch, loss.item().hex())
+"""
+)
+
+# Two networks with an optimizer each, no loader; a block whose activations are computed again in backward.
+GAN = (
+    HEAD
+    + """
+import numpy as np
+from torch.utils.checkpoint import checkpoint
+np.random.seed(6)
+maker, judge = nn.Linear(2, 4), nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+make, judging = torch.optim.Adam(maker.parameters(), lr=0.01), torch.optim.SGD(judge.parameters(), lr=0.01)
+def block(x):
+    return torch.log(judge(x).sigmoid() + (0.0 if step == 7 else 1e-3)) * (1 if step != 7 else float("1"))
+for step in range(10):
+    real = torch.from_numpy(np.random.rand(6, 4).astype("float32")) * (1e6 if step == 7 else 1)
+    real = real if step != 7 else -real * judge[0].weight.sign().sum()
+    fake = maker(torch.randn(6, 2))
+    score = checkpoint(block, fake.detach(), use_reentrant=False)
+    given = torch.log((judge(real).sigmoid() * (step != 7)).clamp_min(0.0) + (step != 7) * 1e-3)
+    loss = -given.mean() - torch.log(1 - score.exp().clamp(max=0.9)).mean()
+    judging.zero_grad()
+    loss.backward()
+    judging.step()
+    made = -checkpoint(block, fake, use_reentrant=False).mean()
+    make.zero_grad()
+    made.backward()
+    make.step()
+    print(step, loss.item().hex())
+"""
+)
+
+# The fault is inside a block whose activations are computed again in backward, in both ways of doing so.
+CHECKPOINT = (
+    HEAD
+    + """
+from torch.utils.checkpoint import checkpoint
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.noise = nn.Linear(4, 4), nn.Dropout(0.3)
+    def forward(self, x, bad):
+        d = self.noise(self.inner(x)) ** 2
+        return torch.sqrt(d * (0.0 if bad else 1.0) + (0.0 if bad else 1.0))
+net = nn.ModuleList([nn.Linear(4, 4), Block(), nn.Linear(4, 1)])
+opt = torch.optim.AdamW(net.parameters(), lr=0.01)
+for step in range(9):
+    x = net[0](torch.randn(5, 4))
+    x = checkpoint(net[1], x, step == 6, use_reentrant=REENTRANT)
+    loss = net[2](x).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    print(step, loss.item().hex())
+"""
+)
+
+# Gradients go bad first; the loss shows it a step later.
+SLEEPER = (
+    HEAD
+    + """
+net = nn.Linear(4, 2)
+opt = torch.optim.SGD(net.parameters(), lr=0.01)
+for step in range(30):
+    d = net(torch.randn(3, 4)).pow(2).sum(1)
+    loss = torch.sqrt(d * (step != 20)).sum()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    print(step, loss.item().hex())
 """
 )

@@ -59,7 +59,14 @@ def test_threads_of_the_user_forbid_a_copy_and_the_graph_of_the_loss_is_read(tmp
     assert replay["facts"]["in.0.zero"] == 2
 
 
-def test_what_neither_copy_nor_graph_can_show_is_said_to_be_not_possible(tmp_path):
+def test_gradients_that_are_bad_again_are_found_in_the_next_step(tmp_path):
+    (replay,) = rewound(tmp_path, programs.THREAD_GRADIENTS)["replays"]
+    assert (replay["status"], replay["strategy"], replay["step"]) == ("exact", "next step", 3)
+    assert (replay["operator"], replay["phase"]) == ("aten.sqrt", "backward")
+    assert replay["source"]["code"].startswith("loss = torch.sqrt(")
+
+
+def test_what_nothing_can_show_is_said_to_be_not_possible(tmp_path):
     (replay,) = rewound(tmp_path, programs.THREAD_GRADIENT)["replays"]
     assert replay["status"] == "not possible"
     assert "threads of its own (prefetch)" in replay["reason"]

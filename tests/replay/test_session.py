@@ -2,31 +2,96 @@
 
 from __future__ import annotations
 
-import json
+from typing import Any
 
+import numpy as np
+import pytest
+
+from tensight.runs import open_run
 from tests.replay import programs
-from tests.replay.test_rewind import bare, run
+from tests.replay.jobs import watched
 
 
-def test_a_run_names_the_operator_that_went_bad_and_the_line(tmp_path):
-    plain = bare(tmp_path, programs.WORKERS)
-    command = ["-m", "tensight", "run", "--no-page", "--report", "report.json", "train.py"]
-    watched = run(command, tmp_path, {})
-    assert watched.returncode == 0, watched.stderr
-    losses = [line for line in watched.stdout.splitlines() if line.split()[0].isdigit()]
-    assert losses == plain.stdout.splitlines()
-    report = json.loads((tmp_path / "report.json").read_text())
+def evidence(finding: dict[str, Any]) -> dict[str, Any]:
+    return {one["what"]: one["value"] for one in finding["evidence"]}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_loader_and_generators(tmp_path, workers):
+    report = watched(tmp_path, programs.WORKERS.replace("num_workers=2", f"num_workers={workers}"))
     first = report["findings"][0]
+    assert report["same"], report["printed"]
     assert (first["fault"], first["replay"], first["where"]["op"]) == ("log_of_zero", "exact", "aten.log")
     assert first["where"]["code"].startswith("loss = -torch.log(")
+    assert evidence(first)["samples of the data set"] == "17"
+
+
+def test_a_loss_scaler_a_scheduler_and_the_summand_of_the_loss(tmp_path):
+    report = watched(tmp_path, programs.SCALER)
+    first = report["findings"][0]
+    assert report["same"], report["printed"]
+    assert (first["fault"], first["replay"], first["where"]["op"]) == ("log_of_zero", "exact", "aten.log")
+    assert evidence(first)["samples of the data set"] == "17"
+    assert evidence(first)["the loss is a sum"].startswith("summand 2 of 2 (aten.mean")
+
+
+def test_accumulated_gradients_with_loader_workers(tmp_path):
+    report = watched(tmp_path, programs.ACCUMULATION)
+    (first,) = [one for one in report["findings"] if one["fault"] == "sqrt_zero_gradient"]
+    assert report["same"], report["printed"]
+    assert first["replay"] == "exact"
+    assert evidence(first)["samples of the data set"] == "17"
+
+
+def test_several_optimizers(tmp_path):
+    report = watched(tmp_path, programs.GAN)
+    first = report["findings"][0]
+    assert report["same"], report["printed"]
+    assert (first["fault"], first["replay"], first["since_step"]) == ("log_of_zero", "exact", 7)
+    assert first["where"]["code"].startswith("given = torch.log(")
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_activations_that_are_computed_again(tmp_path, reentrant):
+    report = watched(tmp_path, programs.CHECKPOINT.replace("REENTRANT", str(reentrant)))
+    first = report["findings"][0]
+    assert report["same"], report["printed"]
+    assert (first["fault"], first["replay"], first["since_step"]) == ("sqrt_zero_gradient", "exact", 6)
+    assert first["where"]["code"].startswith("return torch.sqrt(")
+
+
+@pytest.mark.parametrize("asleep", [3, 100])
+def test_a_bad_step_after_a_sleep_and_its_tensors(tmp_path, asleep):
+    report = watched(tmp_path, programs.SLEEPER, asleep=asleep)
+    first = report["findings"][0]
+    assert report["same"], report["printed"]
+    assert (first["fault"], first["replay"], first["since_step"]) == ("sqrt_zero_gradient", "exact", 20)
+    run = open_run(tmp_path / "run")
+    assert np.isnan(run.tensor("", "weight.grad", step=20).numpy()).all()
+    assert np.isfinite(run.tensor("", "output", step=20).numpy()).all()
 
 
 def test_guard_stops_before_the_update_that_would_spoil_the_weights(tmp_path):
-    (tmp_path / "train.py").write_text(programs.PLAIN)
-    command = ["-m", "tensight", "run", "--no-page", "--guard", "--report", "report.json", "train.py"]
-    watched = run(command, tmp_path, {})
-    assert watched.returncode == 0, watched.stderr
-    report = json.loads((tmp_path / "report.json").read_text())
-    assert (report["run"]["ended"], report["run"]["steps"]) == ("stopped", 7)
+    report = watched(tmp_path, programs.PLAIN, "--guard")
+    assert (report["exit"], report["run"]["ended"], report["run"]["steps"]) == (0, "stopped", 7)
     assert report["findings"][0]["fault"] == "sqrt_zero_gradient"
-    assert "\n6 " not in watched.stdout
+    assert "\n6 " not in report["printed"]
+
+
+@pytest.mark.parametrize("how", [("--guard",), ("--on-finding", "stop")])
+def test_where_no_copy_may_run_a_run_that_stops_anyway_runs_the_step_again_in_place(tmp_path, how):
+    report = watched(tmp_path, programs.WORKERS, *how, never="an accelerator is in use")
+    first = report["findings"][0]
+    assert (first["fault"], first["replay"], first["where"]["op"]) == ("log_of_zero", "exact", "aten.log")
+    (replay,) = open_run(tmp_path / "run").replays
+    assert (replay.strategy, replay.step) == ("in place", 2)
+    assert "twice" in replay.reason
+    assert (report["exit"], report["run"]["ended"], report["run"]["steps"]) == (0, "stopped", 3)
+
+
+def test_without_a_stop_nothing_is_run_again_in_place(tmp_path):
+    report = watched(tmp_path, programs.WORKERS, never="an accelerator is in use")
+    (replay,) = open_run(tmp_path / "run").replays
+    assert report["same"]
+    assert (replay.strategy, replay.operator) == ("graph", "aten.log")
+    assert "an accelerator is in use" in replay.reason

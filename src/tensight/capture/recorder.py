@@ -112,6 +112,8 @@ class Recorder:
         self._sleep = 0  # steps that are left to sleep
         self._slept_from = 0
         self.sleeps = True  # False in a copy that runs a step again
+        self.keeps = False  # True in such a copy: every step whole, with its tensors
+        self.holds = False  # True while a stop has to wait for a step that is run again
         self._bad: set[int] = set()
         self._in_trouble = False
         self._clear(self._now())
@@ -236,6 +238,11 @@ class Recorder:
         self._guard("diagnosis", lambda: self._conclude(new, last=True))
         return new
 
+    def keep_steps(self) -> None:
+        """In a copy that runs a step again: from now on every step is looked at whole, and its tensors are kept."""
+        self.keeps = True
+        self._begin_step()
+
     def stop(self, reason: str) -> None:
         """End the user's script at the next boundary."""
         self.stopping = reason
@@ -308,7 +315,7 @@ class Recorder:
         elif self._sleep <= 0:
             self._wake()
             self._begin_step()
-        if self.stopping:
+        if self.stopping and not self.holds:
             raise StopTraining(0)
 
     def _wake(self) -> None:
@@ -329,7 +336,7 @@ class Recorder:
                 self._end_step(*self._marks[end - 1 - cut])
                 del self._marks[: end - cut]
                 cut = end
-        if ends and self.stopping and stop:
+        if ends and self.stopping and stop and not self.holds:
             raise StopTraining(0)
 
     def _end_step(self, observations: int, events: int, losses: int) -> None:
@@ -402,7 +409,7 @@ class Recorder:
     def _begin_step(self) -> None:
         before = (self.depth, self.level, self.keep_tensors)
         asked = self.step in self._deep
-        if asked or self._base_level != "watch":
+        if asked or self.keeps or self._base_level != "watch":
             self.depth = Depth.ALL
         else:
             self.budget.may_sleep = self._may_sleep()
@@ -416,7 +423,7 @@ class Recorder:
                 if self._sleep < 1:
                     self.depth = Depth.LIGHT
         self.level = "op" if asked else self._base_level
-        self.keep_tensors = asked
+        self.keep_tensors = asked or self.keeps
         self._watching = any(companion.wants_nodes for companion in self.companions)
         if self._watching:
             self.depth = Depth.ALL

@@ -63,7 +63,7 @@ def align(a: Reader, b: Reader, mapping: Mapping[str, str] | None = None) -> Ali
     for one in list(left):
         if one in right:
             take(one, one, "path")
-    if a.info.framework != b.info.framework:
+    if dialect(a) != dialect(b):
         plain = {_renamed(other, theirs): other for other in right}
         for one in list(left):
             other = plain.get(_renamed(one, ours))
@@ -110,6 +110,15 @@ def _leaves(reader: Reader, among: Mapping[str, None]) -> list[tuple[str, tuple[
         if info.node in among and info.kind in OUTPUTS and info.node not in parents and info.node not in found:
             found[info.node] = (words.kind_of(info.type).lower(), info.shape)
     return list(found.items())
+
+
+def dialect(reader: Reader) -> str:
+    """Whose words a run uses; a program may import both frameworks, so names of parameters tell more than it does."""
+    slots = {p.name.rpartition(".")[2] for network in reader.networks.values() for p in network.parameters}
+    types = {module.type for network in reader.networks.values() for module in network.modules}
+    if slots & {"gamma", "moving_mean", "embedding_table"} or types & {"Dense", "SequentialCell", "CellList"}:
+        return "mindspore"
+    return "torch" if types & {"Linear", "Sequential", "ModuleList"} else reader.info.framework
 
 
 def modules_of(reader: Reader) -> dict[str, Module]:

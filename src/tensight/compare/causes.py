@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from tensight.compare import words
-from tensight.compare.alignment import Alignment, modules_of
+from tensight.compare.alignment import Alignment, dialect, modules_of
 from tensight.compare.moments import Moment
 from tensight.compare.preflight import Difference, parameters_of, setting_differences
 from tensight.store import Reader
@@ -35,7 +35,7 @@ class Suspect(msgspec.Struct, frozen=True):
 
     @property
     def crosses(self) -> bool:
-        return self.a.info.framework != self.b.info.framework
+        return dialect(self.a) != dialect(self.b)
 
 
 def likely(suspect: Suspect) -> str:

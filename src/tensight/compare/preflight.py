@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tensight.compare import words
-from tensight.compare.alignment import Alignment, modules_of
+from tensight.compare.alignment import Alignment, dialect, modules_of
 from tensight.compare.moments import Moment
 from tensight.compare.noise import between, rounding
 from tensight.records import Part
@@ -60,7 +60,7 @@ def _parts(found: list[Difference], a: Reader, b: Reader) -> None:
             found.append(Difference(f"{kind}s", [one.type for one in ours], [one.type for one in theirs]))
         for one, other in zip(ours, theirs):
             named = words.loss_of if kind == "loss" else words.kind_of
-            if kind != "loader" or a.info.framework == b.info.framework:
+            if kind != "loader" or dialect(a) == dialect(b):
                 if named(one.type) != named(other.type):
                     found.append(Difference(kind, one.type, other.type))
                 _settings(found, f"{kind} {one.name}", one, other)
@@ -120,7 +120,7 @@ def setting_differences(a: Reader, b: Reader, path: str, alignment: Alignment) -
         (name, ours[name], theirs[name])
         for name in ours
         if name in theirs and name not in _NOT_ASKED | _SIZES and not words.same_value(ours[name], theirs[name])
-        if not (a.info.framework != b.info.framework and name == "padding")
+        if name != "padding" or dialect(a) == dialect(b)  # MindSpore's is said by pad_mode
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensight.compare import noise, preflight
-from tensight.compare.alignment import Alignment, align
+from tensight.compare.alignment import Alignment, align, dialect
 from tensight.compare.causes import Suspect, likely
 from tensight.compare.moments import Moment, of_step
 from tensight.compare.noise import MARGIN, Distance, Floor
@@ -99,6 +99,7 @@ class _Walk:
             values = self._kept(moment)
             distance = self._distance(moment, floor, scale, values)
             error = distance.error if math.isfinite(distance.error) else 1e30
+            exact = self.exact
             if moment.stats_a != moment.stats_b:
                 self.exact = False
             explained = level
@@ -111,12 +112,13 @@ class _Walk:
                 explained = max(own.get(name, 0.0), self._weights.get(name, 0.0))
                 if kind == "buffer":
                     explained = max(explained, level)
-            margin = _TELLING if self._set_apart(moment) else MARGIN
+            margin = self._margin(moment, floor, exact)
             diverged = distance.ratio > margin if moment.stage != "start" else start_differs(moment)
             follows = error <= MARGIN * explained and moment.stage != "start"
             if diverged and not follows:
                 if moment.stage == "update" and kind != "buffer":
                     updates.append((moment, distance, values))
+                    follows = True  # as long as nobody shows it does not
                 else:
                     self._fault(moment, distance, values)
             self._row(moment, distance, "follows" if diverged and follows else "different" if diverged else "", values)
@@ -129,13 +131,30 @@ class _Walk:
             level = max(level, error) if moment.stage != "update" else level
         for moment, distance, values in self._believed(updates, moments):
             self._fault(moment, distance, values)
+            for row in self.rows:
+                if (row["step"], row["phase"], row["module"], row["tensor"]) == _place(moment):
+                    row["verdict"] = "different"
         self.rounding = max(self.rounding, floor.rounding) if step == 0 else self.rounding
+
+    def _margin(self, moment: Moment, floor: Floor, exact: bool) -> float:
+        """How many times the floor is still rounding: less where settings differ, and nothing where all else agrees.
+
+        Between equal inputs, one framework computes equal outputs: with other settings there, any difference is theirs.
+        """
+        if moment.stage == "update" and moment.a.kind == "weight":
+            return 0.0 if self._other_optimizer() else MARGIN
+        if not self._set_apart(moment):
+            return MARGIN
+        if exact and dialect(self.a) == dialect(self.b):
+            return 0.0
+        return _TELLING if floor.rounding > noise.SINGLE else MARGIN
 
     def _set_apart(self, moment: Moment) -> bool:
         """Whether the module was made with other settings: then less is needed to blame it."""
         if moment.stage != "forward" or not moment.module or moment.a.kind not in ("output", "activation"):
             return False
-        return bool(preflight.setting_differences(self.a, self.b, moment.module, self.alignment))
+        found = preflight.setting_differences(self.a, self.b, moment.module, self.alignment)
+        return any(name != "momentum" for name, _, _ in found)
 
     def _believed(
         self, updates: list[tuple[Moment, Distance, tuple[Array, Array] | None]], moments: list[Moment]
@@ -146,11 +165,14 @@ class _Walk:
         steps of full size. That befalls single vectors, while another setting of the optimizer shows everywhere.
         """
         every = sum(1 for moment in moments if moment.stage == "update" and moment.a.kind == "weight")
-        if len(updates) * 2 >= every:
+        if len(updates) * 2 >= every or self._other_optimizer():
             return updates[:1]  # one cause: the optimizer
         if not self._adaptive():
             return updates
         return [row for row in updates if len(row[0].a.shape) > 1]
+
+    def _other_optimizer(self) -> bool:
+        return any(one.what.startswith("optimizer") for one in self.preflight)
 
     def _adaptive(self) -> bool:
         types = [part.type for side in (self.a, self.b) for part in side.parts if part.kind == "optimizer"]
@@ -228,6 +250,10 @@ class _Walk:
         if values is not None:
             row.update(noise.columns(*values))
         self.rows.append(row)
+
+
+def _place(moment: Moment) -> tuple[int, str, str, str]:
+    return moment.step, moment.stage, moment.module, _tensor(moment)
 
 
 def _size(moment: Moment) -> float:

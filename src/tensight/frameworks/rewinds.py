@@ -75,6 +75,14 @@ class Rewinds(Protocol):
         """Begin to observe every operator."""
         ...
 
+    def unwatchable(self) -> str:
+        """Why operators must not be observed in the training itself, not even for one step; '' when they may."""
+        ...
+
+    def leave_out_update(self) -> None:
+        """Take the gradients away, so that an update that follows changes nothing."""
+        ...
+
     def follow_losses(self) -> None:
         """From now on look into the graph of each bad loss, for want of anything better."""
         ...

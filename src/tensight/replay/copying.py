@@ -23,11 +23,12 @@ LIMIT = 120.0
 class Copy:
     """The training's handle on a copy. Every call returns at once, but `wait`, which is bounded."""
 
-    def __init__(self, pid: int, orders: int, answers: int, step: int) -> None:
+    def __init__(self, pid: int, orders: int, wake: int, answers: int, step: int) -> None:
         self.pid = pid
         self.step = step  # the step it would begin with
         self.told = False
-        self._orders = orders
+        self._orders = orders  # a file in memory, so that an order of any length is written without waiting
+        self._wake = wake
         self._answers = answers
         self._received = b""
         self._over = False
@@ -37,7 +38,8 @@ class Copy:
         """Wake it. False when it is gone."""
         self.told = True
         try:
-            os.write(self._orders, struct.pack("<I", len(order)) + order)
+            os.write(self._orders, order)
+            os.write(self._wake, struct.pack("<I", len(order)))
         except OSError:
             return False
         return True
@@ -73,7 +75,7 @@ class Copy:
 
     def end(self) -> None:
         """End it, take its exit status, give everything back."""
-        for descriptor in (self._orders, self._answers):
+        for descriptor in (self._orders, self._wake, self._answers):
             try:
                 os.close(descriptor)
             except OSError:
@@ -107,7 +109,8 @@ def make_copy(step: int, order: bytes | None = None) -> Copy | Woken:
 
     With `order` the copy does not wait.
     """
-    orders_out, orders_in = os.pipe()
+    orders = os.memfd_create("orders")
+    wake_out, wake_in = os.pipe()
     answers_out, answers_in = os.pipe()
     parent = os.getpid()
     positions = isolation.read_positions()
@@ -117,24 +120,25 @@ def make_copy(step: int, order: bytes | None = None) -> Copy | Woken:
             warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of threads: looked at before
             pid = os.fork()
     except OSError as error:
-        for descriptor in (orders_out, orders_in, answers_out, answers_in):
+        for descriptor in (orders, wake_out, wake_in, answers_out, answers_in):
             os.close(descriptor)
         if error.errno not in (errno.EAGAIN, errno.ENOMEM):
             raise
         raise MemoryError("the system refused a copy of the process") from error
     if pid:
-        os.close(orders_out)
+        os.close(wake_out)
         os.close(answers_in)
-        return Copy(pid, orders_in, answers_out, step)
+        return Copy(pid, orders, wake_in, answers_out, step)
     try:
         gc.disable()  # a collection would touch, and so copy, every page
         isolation.die_with_parent(parent)
         isolation.quiet_signals()
-        os.close(orders_in)
+        os.close(wake_in)
         os.close(answers_out)
-        isolation.own_descriptors((orders_out, answers_in), positions)
-        told = order if order is not None else _told(orders_out)
-        os.close(orders_out)
+        isolation.own_descriptors((orders, wake_out, answers_in), positions)
+        told = order if order is not None else _told(orders, wake_out)
+        os.close(orders)
+        os.close(wake_out)
         signal.setitimer(signal.ITIMER_REAL, LIMIT)
         os.nice(5)
         gc.enable()
@@ -144,15 +148,12 @@ def make_copy(step: int, order: bytes | None = None) -> Copy | Woken:
         os._exit(1)
 
 
-def _told(orders: int) -> bytes:
+def _told(orders: int, wake: int) -> bytes:
     """Wait for the order; when the training is gone, so is the copy."""
-    received = b""
-    while len(received) < 4 or len(received) - 4 < struct.unpack("<I", received[:4])[0]:
-        piece = os.read(orders, 1 << 16)
-        if not piece:
-            os._exit(0)
-        received += piece
-    return received[4:]
+    length = os.read(wake, 4)
+    if len(length) < 4:
+        os._exit(0)
+    return os.pread(orders, struct.unpack("<I", length)[0], 0)
 
 
 def hindrance() -> str:

@@ -13,18 +13,24 @@ Losses = tuple[bytes, ...]
 
 
 class Order(msgspec.Struct, frozen=True):
-    """Run on to step `bad`, looking from step `suspect` on; `losses` are those the training had, by step."""
+    """Run on to step `bad`, looking from step `suspect` on; `losses` are those the training had, by step.
+
+    `tensors` are the numbers by which the training knows its tensors: a copy that was made early does not.
+    """
 
     bad: int
     suspect: int
     losses: dict[int, Losses] = {}
+    tensors: dict[str, int] = {}
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """`late`: the copy was made when the weights were bad already."""
+    """`late`: the copy was made when the weights were bad already. `kept`: tensors of the bad step that were stored."""
 
     replay: Replay | None = None
     late: bool = False
+    kept: tuple[int, ...] = ()
+    kept_bytes: int = 0
 
 
 def bits(losses: Sequence[float]) -> Losses:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import atexit
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from tensight.frameworks.rewinds import Look, Report, Rewinds, Seen
+from tensight.frameworks.rewinds import Look, Report, Rewinds
 from tensight.records import Replay
-from tensight.replay import copying, isolation
+from tensight.replay import copying
 from tensight.replay.copying import Copy, Woken, make_copy
-from tensight.replay.orders import ANSWER, ORDER, Answer, Losses, Order, bits, encode, same_bits
+from tensight.replay.in_copy import InCopy, Keeper, store_inputs
+from tensight.replay.in_place import InPlace
+from tensight.replay.orders import ANSWER, Losses, Order, bits, encode
+from tensight.replay.pace import Pace
 
 STANDING, AT_THE_HIT, GRAPH = "standing child", "fork at the hit", "graph"
+NEXT, IN_PLACE = "next step", "in place"
 PATIENCE = 20.0
 """Seconds the end of a run waits for a copy that is still looking."""
 
@@ -28,7 +30,11 @@ class Rewinder:
     """Looks again at bad steps of one training, in copies of its process.
 
     `publish` is given what a look has shown. `become_copy` silences the rest of Tensight in a copy. `share` is the part
-    of the training's time that keeping ready may take.
+    of the training's time that keeping ready may take. `now` tells the step that runs where not every step is told of,
+    and `keeper` keeps the tensors of the bad step.
+
+    `stopping`: the training ends at its first trouble anyway. Then, where no copy can be made, the step is run again in
+    this very process; `hold` is told when that is wanted ('wait'), begins ('begin') and is over ('end').
     """
 
     def __init__(
@@ -44,6 +50,10 @@ class Rewinder:
         patience: float = PATIENCE,
         say: Callable[[str], None] = lambda text: None,
         name: str = "replay",
+        now: Callable[[], int] | None = None,
+        keeper: Keeper | None = None,
+        stopping: bool = False,
+        hold: Callable[[str], None] = lambda stage: None,
     ) -> None:
         self.replays = 0
         self._rewinds = rewinds
@@ -56,6 +66,11 @@ class Rewinder:
         self._patience = patience
         self._say = say
         self._name = name
+        self._now = now
+        self._keeper = keeper
+        self._stopping = stopping
+        self._hold = hold
+        self._in_place: InPlace | None = None
         self._copies: list[Copy] = []  # waiting or looking, oldest first
         self._asked: tuple[int, float] | None = None  # the step that is looked at again, and since when
         self._hit: int | None = None  # to be looked at when the next batch is asked for
@@ -64,12 +79,15 @@ class Rewinder:
         self._next_step = 0
         self._inside = False  # of a step
         self._in_trouble = False
-        self._not_before = -math.inf
+        self._not_before = self._kept_at = -math.inf
+        self._pace = Pace()
         self._kept_step = -1
         self._kept_bytes = 0
         self._refused = ""
         self._follows_losses = False
-        self._copy: _InCopy | None = None
+        self._finite = True  # the losses of the step that has ended last
+        self._watched: tuple[int, str, Look] | None = None  # the step after this bad one is observed, and why
+        self._copy: InCopy | None = None
         rewinds.serve_batches(self._batch_asked)
 
     # what the training tells
@@ -86,11 +104,23 @@ class Rewinder:
         if self._copy is not None:
             self._copy.ended(step, losses)
             return
+        if self._in_place is not None:
+            self._ran_in_place(step, losses)
+            return
+        if self._pace.ended(step):
+            self._not_before = self._kept_at + self._pace.cost / self._share
+        try:
+            self._judge(step, losses, trouble=trouble, clean=clean)
+        finally:
+            self._pace.go_on()
+
+    def _judge(self, step: int, losses: Sequence[float], *, trouble: bool, clean: bool) -> None:
         self._next_step = step + 1
         self._collect(0.0)
+        self._next_watched(step)
         self._losses[step] = bits(losses)
         self._losses.pop(step - _REMEMBERED, None)
-        finite = all(math.isfinite(value) for value in losses)
+        finite = self._finite = all(math.isfinite(value) for value in losses)
         if trouble:
             if not self._in_trouble:
                 self._in_trouble = True
@@ -112,6 +142,7 @@ class Rewinder:
         """The script is over: wait a little for what is still looking, then leave nothing behind."""
         if self._copy is not None:
             self._copy.over()
+        self._next_watched(None)
         if self._asked is not None:
             self._say(f"looking again at step {self._asked[0]} …")
             try:
@@ -124,6 +155,11 @@ class Rewinder:
                 self._asked[0], strategy, f"the copy was not done {self._patience:.0f} s after the end of the script"
             )
             self._asked = None
+        if self._in_place is not None:
+            self._hold("end")
+            self._in_place.look.stop()
+            self._not_possible(self._in_place.order.bad, IN_PLACE, "the script ended before it came to the step again")
+            self._in_place = None
         if self._hit is not None:
             self._not_possible(self._hit, AT_THE_HIT, "the script asked for no further batch")
             self._hit = None
@@ -157,11 +193,12 @@ class Rewinder:
             self._enter(made, step, shift=0, strategy=STANDING)
             return
         self._copies.append(made)
-        # Pages that both change are copied later: about as much again as the fork itself.
-        self._wait_for_next(2 * (time.perf_counter() - begun))
+        self._pace.forked(step, time.perf_counter() - begun)
+        self._wait_for_next(self._pace.cost)
 
     def _wait_for_next(self, cost: float) -> None:
-        self._not_before = time.monotonic() + cost / self._share
+        self._kept_at = time.monotonic()
+        self._not_before = self._kept_at + cost / self._share
 
     def _retire(self, step: int) -> None:
         """A finite loss shows that the weights were good when the newest copy was made: older ones are not needed."""
@@ -176,6 +213,8 @@ class Rewinder:
         self.replays += 1
         if self._kept_step >= 0 and not self._copies:
             self._hit = step
+            if self._rewinds.never():
+                self._hold("wait")
             return
         reason = self._refused or copying.hindrance() or self._rewinds.hindrance()
         if reason or not self._copies:
@@ -189,7 +228,7 @@ class Rewinder:
         """No copy may run: what the graph of the bad loss has shown is all there is."""
         seen = self._rewinds.walked()
         if seen is None:
-            self._not_possible(step, STANDING, reason)
+            self._watch_next(step, reason)
             return
         self._publish(
             msgspec.structs.replace(
@@ -197,7 +236,43 @@ class Rewinder:
                 step=step,
                 strategy=GRAPH,
                 reason=f"read from what autograd had saved; not run again, since {reason}",
-                tensors=_store(self._folder, self._name, seen),
+                tensors=store_inputs(self._folder, self._name, seen),
+            )
+        )
+
+    def _watch_next(self, step: int, reason: str) -> None:
+        """Only gradients are bad, and their graph is gone. They may well be bad again: the next step is observed.
+
+        Running the backward pass a second time would need the graph of every step to be held, and would run the user's
+        hooks twice.
+        """
+        unwatchable = self._rewinds.unwatchable()
+        if unwatchable or not self._finite:
+            self._not_possible(step, GRAPH, f"{reason}; {unwatchable}" if unwatchable else reason)
+            return
+        look = self._rewinds.look(self._report)
+        look.step_over(step + 1)
+        self._watched = (step, reason, look)
+
+    def _next_watched(self, step: int | None) -> None:
+        """The step after a bad one has ended, or with None never will."""
+        if self._watched is None:
+            return
+        before, reason, look = self._watched
+        self._watched = None
+        seen = None if step is None else look.seen(step, final=True)
+        look.stop()
+        if seen is None or step is None or (seen.replay.facts.get("kind") == "given" and seen.replay.facts.get("name")):
+            came = "the script ended" if step is None else "the step after it did not show where bad values begin"
+            self._not_possible(before, NEXT, f"{reason}; {came}")
+            return
+        self._publish(
+            msgspec.structs.replace(
+                seen.replay,
+                step=step,
+                strategy=NEXT,
+                reason=f"step {before} was not run again, since {reason}; step {step} went bad too and was observed",
+                tensors=store_inputs(self._folder, self._name, seen),
             )
         )
 
@@ -205,8 +280,12 @@ class Rewinder:
         """Wake the newest copy that was made before anything can have gone bad."""
         early = [copy for copy in self._copies if copy.step <= self._suspect and not copy.told]
         chosen = early[-1] if early else self._copies[0]
-        known = {number: losses for number, losses in self._losses.items() if number >= chosen.step}
-        chosen.tell(encode(Order(bad=step, suspect=max(chosen.step, min(self._suspect, step)), losses=known)))
+        chosen.tell(encode(self._order(step, chosen.step)))
+
+    def _order(self, step: int, start: int) -> Order:
+        known = {number: losses for number, losses in self._losses.items() if number >= start}
+        numbers = {} if self._keeper is None else dict(self._keeper.numbers())
+        return Order(bad=step, suspect=max(start, min(self._suspect, step)), losses=known, tensors=numbers)
 
     def _collect(self, patience: float) -> None:
         """Take the answer of the copy that looks, when there is one."""
@@ -228,6 +307,8 @@ class Rewinder:
             self._not_possible(step, strategy, "the weights were bad already when the copy was made")
         elif found.replay is not None:
             taken = time.monotonic() - since
+            if found.kept and self._keeper is not None:
+                self._keeper.stored(found.replay.step, found.kept, found.kept_bytes)
             self._publish(msgspec.structs.replace(found.replay, seconds=taken, memory=self._kept_bytes))
 
     def _end_copies(self) -> None:
@@ -248,11 +329,14 @@ class Rewinder:
             self._report("rewind at a batch", error)
 
     def _at_batch(self, workers: bool) -> None:
-        if self._copy is not None or self._inside:
+        if self._copy is not None or self._in_place is not None or self._inside:
             return
         if self._hit is not None:
             if self._rewinds.can_restore():
-                self._fork_at_the_hit(self._hit)
+                if self._rewinds.never():
+                    self._begin_in_place(self._hit)
+                else:
+                    self._fork_at_the_hit(self._hit)
                 if self._copy is None:
                     self._hit = None
             return
@@ -260,147 +344,53 @@ class Rewinder:
         due = self._kept_step < 0 or time.monotonic() >= self._not_before
         if not needed or not due or self._in_trouble or self._asked is not None or self.replays >= self._most:
             return
-        if self._rewinds.never():
+        if self._rewinds.never() and not self._stopping:
             return
         if self._kept_step < 0:
             self._end_copies()  # they could not run on: they have no loader workers
         begun = time.perf_counter()
         self._kept_bytes = self._rewinds.keep()
-        self._kept_step = self._next_step
+        self._kept_step = self._coming()
         self._wait_for_next(time.perf_counter() - begun)
 
+    def _coming(self) -> int:
+        """The step that the next batch belongs to."""
+        return self._next_step if self._now is None else self._now()
+
     def _fork_at_the_hit(self, step: int) -> None:
-        known = {number: losses for number, losses in self._losses.items() if number >= self._kept_step}
-        order = encode(Order(bad=step, suspect=max(self._kept_step, min(self._suspect, step)), losses=known))
-        made = make_copy(self._kept_step, order)
+        made = make_copy(self._kept_step, encode(self._order(step, self._kept_step)))
         if isinstance(made, Woken):
-            self._enter(made, self._kept_step, shift=self._next_step - self._kept_step, strategy=AT_THE_HIT)
+            self._enter(made, self._kept_step, shift=self._coming() - self._kept_step, strategy=AT_THE_HIT)
             return
         made.told = True
         self._copies.append(made)
         self._asked = (step, time.monotonic())
 
+    # in this very process
+
+    def _begin_in_place(self, step: int) -> None:
+        self._hold("begin")
+        look = self._rewinds.look(self._report) if self._rewinds.restore() else None
+        if look is None:
+            self._hold("end")
+            self._not_possible(step, IN_PLACE, "no state was kept")
+            return
+        look.step_over(self._kept_step)
+        self._in_place = InPlace(look, self._order(step, self._kept_step), self._coming() - self._kept_step)
+
+    def _ran_in_place(self, step: int, losses: Sequence[float]) -> None:
+        assert self._in_place is not None
+        ended = self._in_place.ended(step, losses)
+        if ended is not None:
+            self._in_place = None
+            self._hold("end")
+            replay, seen = ended
+            kept = "" if seen is None else store_inputs(self._folder, self._name, seen)
+            self._publish(msgspec.structs.replace(replay, strategy=IN_PLACE, memory=self._kept_bytes, tensors=kept))
+
     # in a copy
 
     def _enter(self, woken: Woken, step: int, *, shift: int, strategy: str) -> None:
-        copy = _InCopy(self._rewinds, woken, self._folder, self._name, step, shift=shift, strategy=strategy)
+        copy = InCopy(self._rewinds, woken, self._folder, self._name, step, shift=shift, strategy=strategy, keeper=self._keeper)
         self._copy = copy
         copy.begin(self._become_copy, restore=strategy == AT_THE_HIT)
-
-
-class _InCopy:
-    """The same training in a copy of its process: runs on to the bad step, looks, answers, ends."""
-
-    def __init__(
-        self, rewinds: Rewinds, woken: Woken, folder: Path, name: str, step: int, *, shift: int, strategy: str
-    ) -> None:
-        self._rewinds = rewinds
-        self._woken = woken
-        self._folder = folder
-        self._name = name
-        self._step = step
-        self._shift = shift  # how far the copy's count of steps is ahead of the step it runs
-        self._strategy = strategy
-        self._order = ORDER.decode(woken.order)
-        self._losses: dict[int, Losses] = {}
-        self._look: Look | None = None
-        self._give_back: Callable[[], None] = lambda: None
-        self._trouble = ""
-        self._own = os.getpid()
-
-    def begin(self, become_copy: Callable[[], None], *, restore: bool) -> None:
-        try:
-            refused = self._rewinds.enter_copy()
-            mapped = isolation.shared_memory()
-            if refused or mapped:
-                refused = refused or f"the training maps {mapped}, and a copy could change it"
-                self._leave(Answer(self._impossible(refused)))
-            self._give_back = isolation.no_changes_outside(str(self._folder))
-            become_copy()
-            if restore and not self._rewinds.restore():
-                self._leave(Answer(self._impossible("no state was kept")))
-            if not self._rewinds.healthy():
-                self._leave(Answer(late=True))
-            atexit.register(self.over)
-            self._look_from(self._step)
-        except Exception as error:
-            self._leave(Answer(self._impossible(f"{type(error).__name__}: {error}")))
-
-    def ended(self, step: int, losses: Sequence[float]) -> None:
-        step -= self._shift
-        try:
-            self._losses[step] = bits(losses)
-            if self._look is not None:
-                seen = self._look.seen(step, final=step >= self._order.bad)
-                if seen is not None:
-                    self._answer(seen)
-            if step >= self._order.bad:
-                self._answer(None)
-            if self._look is not None:
-                self._look.step_over(step + 1)
-            self._look_from(step + 1)
-        except Exception as error:
-            self._leave(Answer(self._impossible(f"{type(error).__name__}: {error}")))
-
-    def over(self) -> None:
-        """The script ended in the copy before the bad step did: by an error, or by its own choice."""
-        if os.getpid() != self._own:
-            return
-        try:
-            if self._look is not None:
-                self._answer(self._look.seen(self._order.bad, final=True))
-            self._answer(None)
-        except Exception as error:
-            self._leave(Answer(self._impossible(f"{type(error).__name__}: {error}")))
-
-    def _look_from(self, step: int) -> None:
-        if self._look is None and step >= self._order.suspect:
-            self._look = self._rewinds.look(self._failed)
-            self._look.step_over(step)
-
-    def _failed(self, where: str, error: BaseException) -> None:
-        self._trouble = f"{where}: {type(error).__name__}: {error}"
-
-    def _impossible(self, reason: str) -> Replay:
-        return Replay(step=self._order.bad, status="not possible", strategy=self._strategy, reason=reason)
-
-    def _answer(self, seen: Seen | None) -> None:
-        if seen is None:
-            reason = "the step was run again and all its values were finite"
-            if same_bits(self._order.losses, self._losses):
-                reason = "the bad values could not be traced to an operator"
-            if self._trouble:
-                reason += f"; the look itself failed: {self._trouble}"
-            self._leave(
-                Answer(Replay(step=self._order.bad, status="not reproduced", strategy=self._strategy, reason=reason))
-            )
-        assert seen is not None
-        exact = same_bits(self._order.losses, self._losses)
-        reason = "the same losses, bit by bit" if exact else "the losses of the copy differ in their last bits"
-        self._give_back()
-        replay = msgspec.structs.replace(
-            seen.replay,
-            status="exact" if exact else "close",
-            strategy=self._strategy,
-            reason=reason,
-            tensors=_store(self._folder, self._name, seen),
-        )
-        self._leave(Answer(replay))
-
-    def _leave(self, answer: Answer) -> None:
-        self._woken.leave(encode(answer))
-
-
-def _store(folder: Path, name: str, seen: Seen) -> str:
-    """The guilty operator's inputs as a file in the run; '' when they could not be written."""
-    if not seen.values:
-        return ""
-    from safetensors.numpy import save_file
-
-    target = folder / "replays" / f"{name}-step-{seen.replay.step}.safetensors"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        save_file(dict(seen.values), str(target))
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
-    return str(target.relative_to(folder))

@@ -28,6 +28,7 @@ def companions(session: Session) -> list[Companion]:
                 session.folder,
                 budget=settings.budget,
                 memory_limit=settings.memory_limit,
+                stopping=settings.guard or settings.on_finding == "stop",
                 say=_say(session),
                 show_memory=_show_memory(session),
             )

@@ -12,6 +12,7 @@ from tensight.capture.recorder import Recorder
 from tensight.frameworks import rewinds
 from tensight.records import Depth, Finding, Replay, RunEnd, StepRecord
 from tensight.replay.rewinder import Rewinder
+from tensight.session.kept_tensors import KeptTensors
 
 SHARE = 0.2
 """The part of the budget that being ready for a rewind may take."""
@@ -32,6 +33,7 @@ class Rewind(Companion):
         budget: float = 5.0,
         most: int = 8,
         memory_limit: int | None = None,
+        stopping: bool = False,
         say: Callable[[str], None] = lambda text: None,
         show_memory: Callable[[int], None] = lambda size: None,
     ) -> None:
@@ -40,6 +42,8 @@ class Rewind(Companion):
         self._budget = budget
         self._most = most
         self._memory_limit = memory_limit
+        self._stopping = stopping  # the run ends at its first trouble
+        self._silenced: Silenced | None = None
         self._show_memory = show_memory
         self._say = say
         self._rewinder: Rewinder | None = None
@@ -108,6 +112,10 @@ class Rewind(Companion):
                 most=self._most,
                 say=self._say,
                 name=f"rank-{self._recorder.rank}",
+                now=lambda: self._recorder.step,
+                keeper=KeptTensors(self._recorder, self._folder),
+                stopping=self._stopping,
+                hold=lambda stage: self._hold(found, stage),
             )
         return self._rewinder
 
@@ -129,15 +137,44 @@ class Rewind(Companion):
     def _become_copy(self) -> None:
         become_copy(self._recorder, self)
 
+    def _hold(self, found: rewinds.Rewinds, stage: str) -> None:
+        """The step is run again in this very process before the run ends: nobody else is to hear of it."""
+        recorder = self._recorder
+        if stage == "wait":
+            recorder.holds = True
+            found.leave_out_update()
+        elif stage == "begin":
+            self._say("running the bad step again in this process, then the run ends")
+            self._silenced = Silenced(recorder, [one for one in recorder.companions if one is self or one.wants_gradients])
+        else:
+            if self._silenced is not None:
+                self._silenced.over()
+            self._silenced = None
+            recorder.holds = False
+            recorder.stop(recorder.stopping or "a bad step was run again in this process")
+
+
+class Silenced:
+    """A recorder that keeps its clock while nobody hears it, save some companions; until `over`."""
+
+    def __init__(self, recorder: Recorder, companions: Sequence[Companion]) -> None:
+        self._recorder = recorder
+        self._before = (recorder.writer, recorder.engine, recorder._voice, recorder.companions)
+        self._steps = recorder.step
+        silence: Any = _Silence()
+        recorder.sleeps = False
+        recorder.writer = recorder.engine = recorder._voice = silence
+        recorder.companions = list(companions)
+
+    def over(self) -> None:
+        recorder = self._recorder
+        recorder.writer, recorder.engine, recorder._voice, recorder.companions = self._before
+        recorder.step = self._steps - 1  # the step that ends now is none
+
 
 def become_copy(recorder: Recorder, companion: Companion) -> None:
     """In a copy: the recorder keeps its clock and goes on, but nobody hears it, save one companion."""
-    silence: Any = _Silence()
-    recorder.sleeps = False
-    recorder.writer = silence
-    recorder.engine = silence
-    recorder._voice = silence
-    recorder.companions = [companion]
+    Silenced(recorder, [companion])
     for adapter in recorder.adapters:
         resume = getattr(adapter, "resume_in_copy", None)
         if resume is not None:

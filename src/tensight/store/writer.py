@@ -152,8 +152,18 @@ class Writer:
                 known = self._state.tensors
                 dtypes = {id: known[id].dtype for id in arrays if id in known}
                 size = kept.write(layout.tensor_file(self.part_folder, step), step, arrays, dtypes)
+                self.tensors_written(step, list(arrays), size)
+            except Exception as error:
+                self._trouble("tensors of step", step, error)
+
+    def tensors_written(self, step: int, tensors: Sequence[int], size: int) -> None:
+        """Another process of ours has written tensors of a step; its file has now this size."""
+        if os.getpid() != self._pid or self._closed:
+            return
+        with self._lock:
+            try:
                 before = self._state.kept.get(step)
-                ids = sorted({*arrays, *(before.tensors if before else ())})
+                ids = sorted({*tensors, *(before.tensors if before else ())})
                 self._put("list of kept tensors", FrameKind.KEPT, Kept(step, tuple(ids), size), self._state.put_kept)
                 self._drop_tensors(newest=step)
             except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,9 @@ import numpy as np
 
 from tensight.compare.checkpoints import Checkpoint, Entry
 from tensight.compare.checkpoints.convert import candidates_for, network_part
+from tensight.compare.checkpoints.entry import decoded
 
+_CHUNK = 1 << 22
 Progress = Callable[[int, int], None]
 
 
@@ -104,20 +107,30 @@ def paired(
 def _row(name: str, one: Entry, other: Entry) -> dict[str, Any]:
     if one.dtype == other.dtype and np.array_equal(one.bytes(), other.bytes()):
         return {"name": name, "same": True}
-    x, y = one.numpy(), other.numpy()
-    wide = np.complex128 if "c" in (x.dtype.kind, y.dtype.kind) else np.float64
-    x, y = x.astype(wide).reshape(-1), y.astype(wide).reshape(-1)
-    both = np.isfinite(x) & np.isfinite(y)
-    bad = int(np.count_nonzero(~both & ~((x == y) | (np.isnan(x) & np.isnan(y)))))
-    distance = np.abs(x[both] - y[both])
-    size = float(np.linalg.norm(x[both]))
+    x, y = one.held().reshape(-1), other.held().reshape(-1)
+    largest = total = squares = size = 0.0
+    moved = bad = finite = 0
+    for start in range(0, x.size, _CHUNK):
+        a = decoded(x[start : start + _CHUNK], one.dtype)
+        b = decoded(y[start : start + _CHUNK], other.dtype)
+        wide = np.complex128 if "c" in (a.dtype.kind, b.dtype.kind) else np.float64
+        a, b = a.astype(wide), b.astype(wide)
+        both = np.isfinite(a) & np.isfinite(b)
+        bad += int(np.count_nonzero(~both & ~((a == b) | (np.isnan(a) & np.isnan(b)))))
+        distance = np.abs(a[both] - b[both])
+        largest = max(largest, float(distance.max(initial=0.0)))
+        total += float(distance.sum())
+        squares += float(np.square(distance).sum())
+        size += float(np.square(np.abs(a[both])).sum())
+        moved += int(np.count_nonzero(distance))
+        finite += distance.size
     row: dict[str, Any] = {
         "name": name,
-        "same": bool(one.dtype == other.dtype and not bad and not distance.any()),
-        "max_abs": float(distance.max(initial=0.0)),
-        "mean_abs": float(distance.mean()) if distance.size else 0.0,
-        "relative": float(np.linalg.norm(distance)) / size if size else None,
-        "changed_share": (int(np.count_nonzero(distance)) + bad) / max(x.size, 1),
+        "same": one.dtype == other.dtype and not bad and not moved,
+        "max_abs": largest,
+        "mean_abs": total / finite if finite else 0.0,
+        "relative": math.sqrt(squares / size) if size else None,
+        "changed_share": (moved + bad) / max(x.size, 1),
     }
     if bad:
         row["became_or_were_not_finite"] = bad

@@ -10,7 +10,7 @@ from tensight.diagnosis.kept import Kept, abs_max
 from tensight.diagnosis.losses import CLASS_LOSSES, LossSite
 from tensight.diagnosis.reasons import operator_name
 from tensight.diagnosis.rule import Fact, Rule
-from tensight.diagnosis.rules.nonfinite import NONFINITE, bad_values, given_outside, replay_of
+from tensight.diagnosis.rules.nonfinite import NONFINITE, bad_values, beside_values, given_outside, replay_of
 from tensight.diagnosis.words import median, number, plural, where
 from tensight.records import Finding, Observation, Source, TensorInfo
 
@@ -80,6 +80,7 @@ class NanInInput(Rule):
         where_row = ""
         if replay is not None and given:
             facts += [(f"replay: {key}", value) for key, value in replay.facts.items() if key in ("first_bad", "bad")]
+            facts += beside_values(replay)
             if replay.facts.get("first_bad") is not None:
                 where_row = f", first at position [{replay.facts['first_bad']}] of the batch"
         network = _network(case, info)

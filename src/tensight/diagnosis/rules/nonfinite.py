@@ -71,6 +71,16 @@ def _bad_values(replay: Replay) -> list[tuple[str, float | int | str | None]]:
             found.append((what, f"{facts[key]} of {facts[key + '_of']}"))
     if facts.get("bad_row_list") not in (None, ""):
         found.append(("those rows", str(facts["bad_row_list"])))
+    return found + beside_values(replay)
+
+
+def beside_values(replay: Replay) -> list[tuple[str, float | int | str | None]]:
+    """Which samples of the data set and which summand of the loss the bad values belong to, where that is known."""
+    found: list[tuple[str, float | int | str | None]] = []
+    if replay.facts.get("samples"):
+        found.append(("samples of the data set", str(replay.facts["samples"]).replace(",", ", ")))
+    if replay.facts.get("summand"):
+        found.append(("the loss is a sum", str(replay.facts["summand"])))
     return found
 
 

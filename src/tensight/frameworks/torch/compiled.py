@@ -77,6 +77,8 @@ class Compiled:
             given = kwargs.pop("config_patches", None) or {}
             try:
                 return original(wrapper, model_, inputs_, config_patches={**given, **settings}, **kwargs)
+            except torch._dynamo.exc.RestartAnalysis:
+                raise  # no error: the graph is to be captured anew
             except Exception as error:
                 # ours or the user's own: compiled once more as without us, it is raised again if it was the user's
                 from tensight.frameworks.torch import compiled_marks
@@ -159,7 +161,7 @@ class Compiled:
             return "cpp_wrapper leaves no Python around the kernels"
         if settings.get("freezing"):
             return "freezing folds its weights into the code"
-        if torch._dynamo.config.compiled_autograd:
+        if getattr(torch._dynamo.config, "compiled_autograd", False):
             return "compiled autograd derives the backward pass in another way"
         return ""
 
@@ -196,6 +198,12 @@ class Compiled:
         network = next(iter(networks), watching.network)
         source = next((line for node in model.graph.nodes if (line := line_of(node)) is not None), None)
         watching.sink.event("compile", network, values, source)
+        if any("checkpoint" in str(node.target) for node in model.graph.nodes if node.op == "call_function"):
+            self._gap(
+                f"modules of {network} inside torch.utils.checkpoint",
+                "compiled code computes them twice, and which of the two is kept is its own choice",
+                "what leaves the checkpointed part is watched; run without compile to see its modules",
+            )
         watching.sink.scalar("recompiles", float(self.counts.recompiles))
         return found
 

@@ -7,7 +7,9 @@ and soon reach the limit of recompilations.
 
 from __future__ import annotations
 
-from types import CodeType, FunctionType
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
 
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.torch.calls import Calls
@@ -29,6 +31,6 @@ def stay_out(patches: Patches, watching: Watching) -> None:
         set_code_exec_strategy(code, whole)
 
 
-def _inner(function: FunctionType) -> list[CodeType]:
+def _inner(function: Callable[..., Any]) -> list[CodeType]:
     """Functions that a function makes."""
     return [constant for constant in function.__code__.co_consts if isinstance(constant, CodeType)]

@@ -25,7 +25,6 @@ _library.define("probe(Tensor x, str key, int kind, int[] indices) -> ()", tags=
 MARK = torch.ops.tensight.mark.default
 MARK_GRADIENT = torch.ops.tensight.mark_gradient.default
 PROBE = torch.ops.tensight.probe.default
-torch.fx.node.has_side_effect(PROBE)
 
 
 def _alike(x: torch.Tensor, key: str, index: int) -> torch.Tensor:

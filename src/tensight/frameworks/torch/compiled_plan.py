@@ -80,7 +80,8 @@ def plan(graph: Graph, entry_of: Callable[[int], Entry | None], without: Entry |
         stack = node.meta.get("nn_module_stack") if node.op.startswith("call_") else None
         for scope in stack or ():
             inside.setdefault(scope, {})[node] = None
-    marks, calls = [], {}
+    marks: list[tuple[int, int, Mark]] = []
+    calls: dict[Entry, int] = {}
     places = {node: place for place, node in enumerate(graph.nodes)}
     for scope, nodes in inside.items():
         name = scope.partition("@")[0]

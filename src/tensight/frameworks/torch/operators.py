@@ -114,6 +114,7 @@ class Operators(TorchDispatchMode):
 
     def __init__(self, observer: Observer, scope: Scope, report: Callable[[str, BaseException], None]) -> None:
         super().__init__()
+        self.silent = False
         self._observer = observer
         self._scope = scope
         self._report = report
@@ -128,6 +129,8 @@ class Operators(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if self.silent:
+            return function(*args, **kwargs)
         call = kept = None
         try:
             call = self._call(function, args, kwargs)
@@ -150,6 +153,8 @@ class Operators(TorchDispatchMode):
         site = user_site(3)
         node = _node()
         phase = self._scope.phase
+        if node is not None and torch.is_grad_enabled() and node.name().startswith("CheckpointFunction"):
+            node, phase = None, "forward"  # activations are computed again, with a graph of their own
         name = f"{function.namespace}.{function._opname}"
         call = Call(self._order, name, function, args, kwargs, phase, self._scope.module, site, ours)
         self._order += 1

@@ -15,6 +15,8 @@ import torch
 from tensight.frameworks.torch import origin_facts as facts
 from tensight.frameworks.torch.operators import Call, tensors
 from tensight.frameworks.torch.operators_scope import Scope
+from tensight.frameworks.torch.origin_terms import Terms
+from tensight.frameworks.torch.replay_samples import Samples, of_rows
 from tensight.records import Source
 
 _RAW = ("empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "empty_permuted", "resize_")
@@ -69,6 +71,7 @@ _MOVES = frozenset(
     }
 )
 _KEEP_NUMBERS = 1 << 22  # larger inputs of forward operators are not held for the backward
+_KEEP_IN_ALL = 1 << 26  # nor more than so many in one step
 
 
 @dataclass(eq=False)
@@ -95,8 +98,11 @@ class Origin:
 class FirstBad:
     """Observes operators (see `operators.Observer`) and finds the origin of bad values."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, samples: Samples | None = None) -> None:
         self.origins: list[Origin] = []
+        self._samples = samples
+        self._terms = Terms()
+        self._held = 0  # numbers that are held for the backward
         self.step = 0
         self._scope = scope
         # Storage → (it, so that its address is not used again; what made it bad).
@@ -117,7 +123,9 @@ class FirstBad:
                 for clone, original in zip(inputs, call.inputs()):
                     if clone is not original:
                         self._share(original, clone)
-        if call.phase == "forward" and sum(tensor.numel() for tensor in inputs) <= _KEEP_NUMBERS:
+        size = sum(tensor.numel() for tensor in inputs)
+        if call.phase == "forward" and size <= _KEEP_NUMBERS and self._held + size <= _KEEP_IN_ALL:
+            self._held += size
             call.kept = [(tensor, _version(tensor)) for tensor in inputs]
         return inputs
 
@@ -128,6 +136,8 @@ class FirstBad:
             for tensor in outputs:
                 self._raw[_key(tensor)] = tensor.untyped_storage()
             return
+        if call.phase == "forward" and not call.ours:
+            self._terms.seen(call)
         spoilt = [tensor for tensor in outputs if not facts.finite(tensor)]
         if call.mutable:
             for tensor in call.written():
@@ -194,6 +204,10 @@ class FirstBad:
         if kind == "meant":
             return origin
         origin.facts.update(facts.bad_facts(spoilt[0]))
+        rows, of, first = facts.rows_with(facts.bad(spoilt[0]))
+        samples = of_rows(self._samples.at_hand(), first, of) if rows and self._samples is not None else ""
+        if samples:
+            origin.facts["samples"] = samples
         if kind == "given":
             where = facts.bad(spoilt[0]).nonzero()[0].tolist()
             origin.facts["first_bad"] = ",".join(map(str, where))
@@ -237,6 +251,13 @@ class FirstBad:
             hard = [origin for origin in self.origins if origin.kind == "made" and origin.nan and not origin.call.ours]
         return min(hard, key=lambda origin: origin.order, default=None)
 
+    def summand(self) -> str:
+        """Which summand of the loss is bad; '' when it is no sum, or all of it is."""
+        for loss in self._scope.losses:
+            if not facts.finite(loss):
+                return self._terms.bad_summand(loss)
+        return ""
+
     def spoilt(self) -> tuple[str, ...]:
         """What is bad at the end, in the order in which it went bad."""
         then = []
@@ -259,6 +280,8 @@ class FirstBad:
         """Forget the losses of a step that went well; weights stay followed."""
         self._scope.losses.clear()
         self._raw.clear()
+        self._terms.clear()
+        self._held = 0
         self.step = step
 
     def _sinks(self, *, gradients: bool) -> list[torch.Tensor]:

@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from tensight.frameworks.adapter import Array
 from tensight.frameworks.rewinds import Report, Seen
 from tensight.frameworks.torch.operators import Operators
 from tensight.frameworks.torch.operators_scope import Scope
 from tensight.frameworks.torch.origin import FirstBad, Origin, source_of
+from tensight.frameworks.torch.replay_samples import Samples
 from tensight.records import Replay
 
 
 class TorchLook:
     """Observes from its making until `stop`."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, samples: Samples | None = None) -> None:
         self.scope = Scope()
         self.scope.attach()
-        self.first = FirstBad(self.scope)
+        self.first = FirstBad(self.scope, samples)
+        self._samples = samples
         self._mode = Operators(self.first, self.scope, report)
         self._mode.__enter__()
 
     def step_over(self, step: int) -> None:
         self.first.step_over(step)
         self._mode.forget()
+        if self._samples is not None:
+            self._samples.step_over()
 
     def seen(self, step: int, *, final: bool) -> Seen | None:
         origin = self.first.found(final=final)
-        return None if origin is None else Seen(replay_of(origin, self.first.spoilt()), values_of(origin))
+        if origin is None:
+            return None
+        summand = self.first.summand()
+        if summand:
+            origin.facts["summand"] = summand
+        return Seen(replay_of(origin, self.first.spoilt()), values_of(origin))
 
     def stop(self) -> None:
-        self._mode.__exit__(None, None, None)
+        """Take it off. Inside a mode of the user's it can only fall silent."""
+        if _get_current_dispatch_mode() is self._mode:
+            self._mode.__exit__(None, None, None)
+        else:
+            self._mode.silent = True
         self.scope.detach()
 
 

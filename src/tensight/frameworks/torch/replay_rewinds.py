@@ -12,12 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 from torch.utils.data import dataloader
 
 from tensight.frameworks.rewinds import Report, Seen
 from tensight.frameworks.torch.graph_walk import walk
 from tensight.frameworks.torch.origin_facts import finite
 from tensight.frameworks.torch.replay_look import TorchLook
+from tensight.frameworks.torch.replay_samples import Samples
 from tensight.frameworks.torch.snapshot import Parts, Snapshot
 
 _SEARCH_EVERY = 20.0  # seconds between two searches for optimizers and modules
@@ -36,11 +38,14 @@ class TorchRewinds:
         self._off = False
         self._tensors: list[torch.Tensor] = []  # in a copy: weights and buffers
         self._walked: Seen | None = None
+        self._packs = False  # tensors are saved through hooks
+        self._packing: tuple[Any, Any] = (None, None)
         self._backward: tuple[Any, Any] = (None, None)
         self._asking = self._data = 0  # which data set a batch is asked of now, and of which batches are kept
         self._again: deque[Any] | None = None  # in a copy: batches to hand out once more
         self._repeated: _Repeated | None = None  # in a copy: one batch to hand out many times
         self._put_on: tuple[Any, Any] = (None, None)
+        self._samples: Samples | None = None
 
     def hindrance(self) -> str:
         return self.never() or (
@@ -78,11 +83,34 @@ class TorchRewinds:
         return all(finite(tensor) for tensor in self._tensors if isinstance(tensor, torch.nn.Parameter))
 
     def look(self, report: Report) -> TorchLook:
-        return TorchLook(report)
+        return TorchLook(report, self._samples)
+
+    def unwatchable(self) -> str:
+        dynamo = sys.modules.get("torch._dynamo.utils")
+        if dynamo is not None and dynamo.counters["frames"]:
+            return "compiled code shows no operators"
+        if _get_current_dispatch_mode() is not None:
+            return "the script runs inside a dispatch mode of its own"
+        return ""
+
+    def leave_out_update(self) -> None:
+        for tensor in Parts.find().tensors():
+            if tensor.is_leaf:
+                tensor.grad = None
 
     def follow_losses(self) -> None:
         """Look into the graph of each loss that is not finite when backward is called on it."""
         original = torch.autograd.backward
+        packing = torch.autograd.graph.saved_tensors_hooks
+        entering = packing.__enter__
+
+        @functools.wraps(entering)
+        def packed(hooks: Any) -> Any:
+            self._packs = True
+            return entering(hooks)
+
+        packing.__enter__ = packed
+        self._packing = (entering, packed)
 
         @functools.wraps(original)
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
@@ -97,6 +125,8 @@ class TorchRewinds:
         self._backward = (original, backward)
 
     def _walk(self, tensors: Any) -> None:
+        if self._packs:
+            return  # reading what was saved would run code of the user's: activations are computed again
         for loss in [tensors] if isinstance(tensors, torch.Tensor) else tensors:
             if self._walked is None and loss.numel() == 1 and not math.isfinite(loss.item()):
                 self._walked = walk(loss)
@@ -129,6 +159,7 @@ class TorchRewinds:
 
     def serve_batches(self, on_next: Callable[[bool], None]) -> None:
         original = _Iterator.__next__
+        samples = self._samples = Samples()
 
         @functools.wraps(original)
         def following(iterator: Any) -> Any:
@@ -142,10 +173,14 @@ class TorchRewinds:
             if self._again is not None:
                 if not self._again or data != self._data:
                     raise StopIteration  # a copy has no loader workers: evaluation is left out
-                return self._again.popleft()
-            batch = original(iterator)
+                batch, samples.current = self._again.popleft()
+                return batch
+            try:
+                batch = original(iterator)
+            finally:
+                samples.fetched(iterator)
             if self._keeping and data == self._data:
-                self._batches.append(batch)
+                self._batches.append((batch, samples.current))
                 if len(self._batches) > _MOST_BATCHES:
                     self._forget()
             return batch
@@ -161,6 +196,12 @@ class TorchRewinds:
         original, following = self._put_on
         if _Iterator.__next__ is following:  # somebody may have wrapped it since
             _Iterator.__next__ = original
+        if self._samples is not None:
+            self._samples.drop()
+        entering, packed = self._packing
+        packing = torch.autograd.graph.saved_tensors_hooks
+        if packed is not None and packing.__enter__ is packed:
+            packing.__enter__ = entering
         original, wrapper = self._backward
         if wrapper is not None and torch.autograd.backward is wrapper:
             torch.autograd.backward = original

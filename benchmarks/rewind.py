@@ -1,0 +1,102 @@
+"""What rewind costs: keeping ready, a hit, memory.
+
+    OMP_NUM_THREADS=1 python benchmarks/rewind.py
+
+Each training runs in a process of its own, by turns without Tensight, watched, and watched with rewind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROUNDS = 2
+MB = 1 << 20
+
+TRAINING = """
+import json, resource, sys, time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+width, steps, workers, bad = map(int, sys.argv[1:5])
+torch.manual_seed(0)
+torch.set_num_threads(1)
+net = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
+opt = torch.optim.Adam(net.parameters(), lr=1e-4)
+loader = DataLoader(TensorDataset(torch.rand(64 * steps, 64)), batch_size=64, num_workers=workers)
+good = {name: value.clone() for name, value in net.state_dict().items()}
+times = []
+begun = time.perf_counter()
+for step, (x,) in enumerate(loader):
+    loss = torch.log(net(x).pow(2) * (step != bad) + (step != bad)).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    if step == bad:
+        net.load_state_dict(good)
+        opt.state.clear()
+    now = time.perf_counter()
+    times.append(now - begun)
+    begun = now
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+weights = sum(p.numel() * p.element_size() for p in net.parameters())
+print("RESULT " + json.dumps({"times": times, "peak": peak, "state": 3 * weights}))
+"""
+
+
+def run(kind: str, width: int, steps: int, workers: int) -> dict:
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "train.py"
+        script.write_text(TRAINING)
+        command = [sys.executable]
+        if kind != "alone":
+            command += ["-m", "tensight", "run", "--no-page", "--report", "report.json"]
+            command += [] if kind == "rewind" else ["--no-rewind"]
+        command += ["train.py", *map(str, (width, steps, workers, steps // 2))]
+        done = subprocess.run(
+            command, cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False
+        )
+        lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+        if not lines:
+            raise SystemExit(done.stdout + done.stderr)
+        return json.loads(lines[-1][7:])
+
+
+def middle(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def main() -> None:
+    for name, width, steps, workers in (
+        ("small network, no workers", 64, 1500, 0),
+        ("medium network, no workers", 1024, 150, 0),
+        ("medium network, 2 workers", 1024, 150, 2),
+    ):
+        print(name)
+        seen: dict[str, list[dict]] = {"alone": [], "watched": [], "rewind": []}
+        for kind in ("alone", "watched", "rewind") * ROUNDS:
+            seen[kind].append(run(kind, width, steps, workers))
+        bad = steps // 2
+        total = {kind: min(sum(one["times"][20 : bad - 1]) for one in all_of) for kind, all_of in seen.items()}
+        hit = {kind: min(sum(one["times"][bad : bad + 2]) for one in all_of) for kind, all_of in seen.items()}
+        peak = {kind: min(one["peak"] for one in all_of) / MB for kind, all_of in seen.items()}
+        step = middle(seen["alone"][0]["times"][20:])
+        watched, rewind = total["watched"] / total["alone"], total["rewind"] / total["alone"]
+        print(
+            f"  a step takes {1000 * step:.2f} ms, weights and optimizer states {seen['alone'][0]['state'] / MB:.1f} MB"
+        )
+        print(f"  time: watched {watched:.3f} of the training alone, with rewind {rewind:.3f}")
+        print(f"  lost at a hit: {1000 * (hit['rewind'] - hit['watched']):.2f} ms")
+        print(
+            f"  peak memory: alone {peak['alone']:.0f} MB, watching adds {peak['watched'] - peak['alone']:.1f} MB,"
+            f" rewind {peak['rewind'] - peak['watched']:.1f} MB"
+        )
+
+
+if __name__ == "__main__":
+    main()

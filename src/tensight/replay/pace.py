@@ -1,0 +1,64 @@
+"""What a standing copy costs the training: the fork, and the pages that are copied when the next step writes to them."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from statistics import median
+
+_WINDOW = 15
+
+
+class Pace:
+    """Measures the step after each fork against the others.
+
+    >>> times = iter([0.0, 1.0, 1.0, 2.0, 2.0, 5.0])
+    >>> pace = Pace(clock=lambda: next(times))
+    >>> pace.go_on(); pace.ended(0)
+    False
+    >>> pace.go_on(); pace.ended(1)
+    False
+    >>> pace.forked(2, 0.5); pace.go_on(); pace.ended(2)
+    True
+    >>> pace.cost
+    2.5
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.cost = 0.0  # seconds of the last copy
+        self._clock = clock
+        self._seconds: deque[float] = deque(maxlen=_WINDOW)  # of steps that no fork was made before
+        self._since: float | None = None
+        self._next = 0
+        self._forked: tuple[int, float] | None = None
+        self._after = 0.0  # what the step after a fork took more than others, the last time
+
+    def forked(self, step: int, seconds: float) -> None:
+        """A copy was made in so many seconds, before this step."""
+        self._forked = (step, seconds)
+        # until it is known: about as much again as the fork itself
+        self.cost = seconds + (self._after or seconds)
+
+    def ended(self, step: int) -> bool:
+        """A step is over; whether the cost of the last copy is known now."""
+        if self._since is None or step != self._next:
+            self._next = step + 1
+            self._forked = None  # steps went by unseen
+            return False
+        self._next = step + 1
+        taken = self._clock() - self._since
+        if self._forked is None or self._forked[0] != step:
+            self._seconds.append(taken)
+            return False
+        _, seconds = self._forked
+        self._forked = None
+        if len(self._seconds) < 2:
+            return False
+        self._after = max(0.0, taken - median(self._seconds))
+        self.cost = seconds + self._after
+        return True
+
+    def go_on(self) -> None:
+        """The next step begins."""
+        self._since = self._clock()
