@@ -44,9 +44,8 @@ def main() -> None:
     parser.add_argument("--options", default="")
     parser.add_argument("--scale", type=float, default=1.0, help="more or fewer steps")
     given = parser.parse_args()
-    print(
-        f"{'network':10s} {'bare ms':>9s} {'control':>9s} {'watched':>9s}   middle half   ({given.options or 'default options'})"
-    )
+    print(f"options: {given.options or 'default'}")
+    print(f"{'network':10s} {'bare ms':>9s} {'control':>9s} {'watched':>9s}   middle half")
     for name in given.only or NETWORKS:
         bare, control, watched = [], [], []
         for _ in range(given.rounds):

@@ -7,7 +7,6 @@ import pytest
 from tensight.capture.budget import FIRST, Budget
 from tensight.records import Depth
 
-
 COSTS = {Depth.ASLEEP: 0.0, Depth.LIGHT: 0.0001, Depth.GRADIENTS: 0.0004, Depth.ALL: 0.001}
 
 

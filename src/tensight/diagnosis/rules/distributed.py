@@ -42,9 +42,9 @@ class DdpWrapperBypassed(Rule):
             ),
             why=(
                 f"gradients of {event.values.get('parameters')} parameters were used by the optimizer although the"
-                f" forward of {event.part} was not called before: it averages (all-reduces) gradients between ranks only in a"
-                " backward pass that follows its own forward. Each process now trains its own replica, and the replicas"
-                " differ from the first update on"
+                f" forward of {event.part} was not called before: it averages (all-reduces) gradients between ranks"
+                " only in a backward pass that follows its own forward. Each process now trains its own replica, and"
+                " the replicas differ from the first update on"
             ),
             evidence=(
                 Evidence("updates without the wrapper's forward", count),
