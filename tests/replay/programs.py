@@ -109,9 +109,11 @@ THREAD_GRADIENT = THREAD.replace(
 )
 
 # The same, and the script takes bad updates back: gradients are bad again in the next step.
-THREAD_GRADIENTS = THREAD_GRADIENT.replace("(step != 2)", "(step < 2)").replace(
-    "    opt.step()\n", "    opt.step()\n    net.load_state_dict(good)\n"
-).replace("for step", "good = {name: value.clone() for name, value in net.state_dict().items()}\nfor step")
+THREAD_GRADIENTS = (
+    THREAD_GRADIENT.replace("(step != 2)", "(step < 2)")
+    .replace("    opt.step()\n", "    opt.step()\n    net.load_state_dict(good)\n")
+    .replace("for step", "good = {name: value.clone() for name, value in net.state_dict().items()}\nfor step")
+)
 
 # The copy never comes back.
 HANGS = (

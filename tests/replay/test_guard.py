@@ -20,6 +20,8 @@ class FakeRecorder:
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.holds = False
+        self.closed_early = False
 
     def stop(self, reason: str) -> None:
         self.told.append(reason)
@@ -48,6 +50,13 @@ def test_the_step_is_closed_and_the_script_ended_before_a_spoiling_update():
         "guard: the gradient of head.weight and 1 more is not finite; the update was not made",
         "updated SGD",
     ]
+
+
+def test_while_the_step_is_run_again_the_update_is_no_step_of_its_own():
+    recorder = FakeRecorder()
+    recorder.holds = True
+    Guarding(recorder).before_update("SGD", [seen(0, 1)], TENSORS)
+    assert recorder.closed_early
 
 
 def test_a_good_update_passes():

@@ -114,6 +114,7 @@ class Recorder:
         self.sleeps = True  # False in a copy that runs a step again
         self.keeps = False  # True in such a copy: every step whole, with its tensors
         self.holds = False  # True while a stop has to wait for a step that is run again
+        self.closed_early = False  # the step of the update that comes now has been closed before it
         self._bad: set[int] = set()
         self._in_trouble = False
         self._clear(self._now())
@@ -204,6 +205,9 @@ class Recorder:
         self._steps.backward()
 
     def updated(self, optimizer: str) -> None:
+        if self.closed_early:
+            self.closed_early = False
+            return
         if self.depth < Depth.LIGHT:
             self._slept(len(self._steps.updated(optimizer)))
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -54,7 +55,7 @@ def preflight(
     if as_json:
         print_json(
             {
-                "ok": not flown.wrong and flown.script_exit == 0,
+                "ok": not flown.wrong and flown.script_exit == 0 and flown.run.step_count > 0,
                 "steps": flown.run.step_count,
                 "script_exit": flown.script_exit,
                 "checks": [{"check": name, **asdict(answer)} for name, answer in flown.answers.items()],
@@ -113,4 +114,5 @@ def _output_to_errors() -> Iterator[None]:
                 stream.flush()
         os.dup2(kept, 1)
         os.close(kept)
-        sys.stdout = open(1, "w", encoding="utf-8", closefd=False) if ours.closed else ours  # scripts may replace it
+        # scripts may replace standard output, and close it
+        sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding="utf-8") if ours.closed else ours

@@ -180,7 +180,7 @@ class Rewinder:
     def _stand(self, step: int) -> None:
         if self.replays >= self._most:
             return
-        self._refused = copying.hindrance() or self._rewinds.hindrance()
+        self._refused = self._rewinds.hindrance() or copying.hindrance()
         if self._refused:
             self._not_before = time.monotonic() + 1.0
             if not self._follows_losses:
@@ -216,7 +216,7 @@ class Rewinder:
             if self._rewinds.never():
                 self._hold("wait")
             return
-        reason = self._refused or copying.hindrance() or self._rewinds.hindrance()
+        reason = self._refused or self._rewinds.hindrance() or copying.hindrance()
         if reason or not self._copies:
             self._end_copies()
             self._from_graph(step, reason or "no copy of the process was kept")
@@ -391,6 +391,8 @@ class Rewinder:
     # in a copy
 
     def _enter(self, woken: Woken, step: int, *, shift: int, strategy: str) -> None:
-        copy = InCopy(self._rewinds, woken, self._folder, self._name, step, shift=shift, strategy=strategy, keeper=self._keeper)
+        copy = InCopy(
+            self._rewinds, woken, self._folder, self._name, step, shift=shift, strategy=strategy, keeper=self._keeper
+        )
         self._copy = copy
         copy.begin(self._become_copy, restore=strategy == AT_THE_HIT)

@@ -39,5 +39,6 @@ class Guarding(Companion):
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
         self._recorder.stop(f"guard: the gradient of {bad[0]}{more} is not finite; the update was not made")
         self._recorder.updated(optimizer)
-        if not self._recorder.holds:  # else the step is run again first, and this update changes nothing
+        if not self._recorder.holds:
             raise StopTraining(0)
+        self._recorder.closed_early = True  # the step is run again first, and this update changes nothing

@@ -84,8 +84,16 @@ class Rewind(Companion):
 
     def ending(self) -> None:
         """The script is over; conclusions follow."""
-        if self._rewinder is not None:
-            self._rewinder.ending()
+        if self._rewinder is None:
+            return
+        silenced = self._silenced
+        self._rewinder.ending()
+        if silenced is not None:
+            # the script ended while it ran the bad step again: the others have not heard of the end
+            self._recorder.step += 1
+            for companion in self._recorder.companions:
+                if companion is not self:
+                    companion.ending()
 
     def ended(self, end: RunEnd) -> None:
         self._rewinder = None
@@ -145,7 +153,9 @@ class Rewind(Companion):
             found.leave_out_update()
         elif stage == "begin":
             self._say("running the bad step again in this process, then the run ends")
-            self._silenced = Silenced(recorder, [one for one in recorder.companions if one is self or one.wants_gradients])
+            self._silenced = Silenced(
+                recorder, [one for one in recorder.companions if one is self or one.wants_gradients]
+            )
         else:
             if self._silenced is not None:
                 self._silenced.over()
