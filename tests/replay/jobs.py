@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
+import select
 import subprocess
 import sys
 from functools import cache
@@ -16,14 +18,16 @@ HARNESS = Path(__file__).parent / "harness.py"
 
 @cache
 def harness() -> subprocess.Popen[str]:
-    """One for all tests; it ends when its input is closed, with the tests at the latest."""
-    return subprocess.Popen(
+    """One for all tests; it ends with them, when its input is closed."""
+    process = subprocess.Popen(
         [sys.executable, str(HARNESS)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
+    atexit.register(process.communicate)
+    return process
 
 
 def done(folder: Path, program: str, options: dict[str, Any], environment: dict[str, str]) -> tuple[int, str]:
@@ -32,9 +36,15 @@ def done(folder: Path, program: str, options: dict[str, Any], environment: dict[
     script.write_text(program)
     job = {"folder": str(folder), "script": str(script), "options": options, "environment": environment}
     process = harness()
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     process.stdin.write(json.dumps(job) + "\n")
     process.stdin.flush()
+    ready, _, _ = select.select([process.stdout], [], [], 240)
+    if not ready:
+        process.kill()
+        harness.cache_clear()
+        raise TimeoutError(f"{script}: not done after 240 s: {(folder / 'printed.txt').read_text()}")
     return int(process.stdout.readline()), (folder / "printed.txt").read_text()
 
 

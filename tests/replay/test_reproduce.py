@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 from safetensors.numpy import save_file
@@ -14,6 +10,7 @@ from tensight.errors import NameNotFound
 from tensight.records import Replay
 from tensight.replay.reproduce import script
 from tests.operators.look import look_at, loss_step
+from tests.replay.jobs import bare
 
 ZERO = torch.tensor([0.0, 1.0, 4.0])
 
@@ -25,12 +22,7 @@ def reproduced(tmp_path, loss) -> str:
         **{**{f: getattr(seen.replay, f) for f in seen.replay.__struct_fields__}, "tensors": "values.safetensors"}
     )
     text = script(replay, tmp_path)
-    path = tmp_path / "show.py"
-    path.write_text(text)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=120, env=environment)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return bare(tmp_path, text)
 
 
 @pytest.mark.parametrize(

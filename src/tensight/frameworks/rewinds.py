@@ -91,8 +91,11 @@ class Rewinds(Protocol):
         """What the graph of the last bad loss has shown; asked once."""
         ...
 
-    def keep(self) -> int:
-        """Keep weights, buffers, optimizer and random states in place of the kept ones; bytes held."""
+    def keep(self) -> int | None:
+        """Keep weights, buffers, optimizer and random states in place of the kept ones; bytes held.
+
+        None when the weights are not finite: what was kept before is worth more and stays.
+        """
         ...
 
     def can_restore(self) -> bool:

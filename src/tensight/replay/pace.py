@@ -1,4 +1,4 @@
-"""What a standing copy costs the training: the fork, and the pages that are copied when the next step writes to them."""
+"""What a standing copy costs the training: the fork, and the pages that are copied when the next step writes."""
 
 from __future__ import annotations
 

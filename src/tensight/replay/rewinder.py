@@ -349,7 +349,10 @@ class Rewinder:
         if self._kept_step < 0:
             self._end_copies()  # they could not run on: they have no loader workers
         begun = time.perf_counter()
-        self._kept_bytes = self._rewinds.keep()
+        held = self._rewinds.keep()
+        if held is None:
+            return
+        self._kept_bytes = held
         self._kept_step = self._coming()
         self._wait_for_next(time.perf_counter() - begun)
 

@@ -180,7 +180,7 @@ class DetachBreaksGraph(Rule):
             part = case.optimizer_of(network)
             if _trained_steps(case, part) < STEPS:
                 continue
-            cut = self._cut_inside(case, network) or self._cut_off(case, network, part)
+            cut = self._cut_inside(case, network) or self._cut_off(case, network)
             if cut:
                 findings.append(self._say(case, network, *cut))
         return findings
@@ -209,12 +209,12 @@ class DetachBreaksGraph(Rule):
             return None
         return [entry for _, entry in without], having[0][1].parameter.module
 
-    def _cut_off(self, case: Case, network: str, part: Part | None) -> tuple[list[Entry], str] | None:
-        """A whole network without gradients, while another of the same optimizer has them."""
+    def _cut_off(self, case: Case, network: str) -> tuple[list[Entry], str] | None:
+        """A whole network whose own optimizer steps without any gradient, while another network has them."""
         running = [entry for _, entry in self._running(case, network)]
-        if not running or any(entry.gradient >= 0 for entry in running) or part is None:
+        if not running or any(entry.gradient >= 0 for entry in running):
             return None
-        others = {name.partition(":")[0] for name in part.parameters} - {network}
+        others = [other for other in case.trained() if other != network]
         fed = [other for other in others if any(entry.alive for entry in case.ledger.of(other))]
         return (running, fed[0]) if fed else None
 
@@ -248,8 +248,8 @@ class DetachBreaksGraph(Rule):
             ],
             fix=(
                 f"remove the detach() (or .data, no_grad) between {front} and {called(after)}",
-                f"or, if it is meant, freeze it: {module or 'model'}.requires_grad_(False), and leave it out of"
-                f" the optimizer",
+                f"or, if it is meant, freeze it: {network if whole else module or 'model'}.requires_grad_(False), and"
+                " leave it out of the optimizer",
             ),
             confirm=(f"print({cut[0].name}.grad): it is None after backward",),
         )

@@ -135,7 +135,9 @@ class TorchRewinds:
         found, self._walked = self._walked, None
         return found
 
-    def keep(self) -> int:
+    def keep(self) -> int | None:
+        if self._keeping and not self._snapshot.is_live_finite():
+            return None
         now = time.monotonic()
         search = now - self._searched >= _SEARCH_EVERY
         if search:

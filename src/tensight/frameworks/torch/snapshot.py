@@ -14,6 +14,8 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from tensight.frameworks.torch.origin_facts import finite
+
 Pairs = list[tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -84,6 +86,10 @@ class Snapshot:
         self._others = [(one, copy.deepcopy(one.state_dict())) for one in parts.others]
         self._random = _random_states()
         return self.bytes
+
+    def is_live_finite(self) -> bool:
+        """Whether the weights that were kept the last time are still finite in the training."""
+        return all(finite(live) for live, _ in self._values if isinstance(live, nn.Parameter))
 
     @property
     def bytes(self) -> int:
