@@ -37,8 +37,9 @@ PROGRAM = HERE / "programs" / "training.py"
 PAGE = HERE.parent / "docs" / "explanation" / "cost.md"
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
 
-NETWORKS = {"gpt": (6, 6), "resnet18": (16, 8), "lenet": (60, 20)}
-"""Steps that are timed, and steps before them. Tensight's budget needs the latter to settle; other tools have fewer."""
+NETWORKS = {"gpt": (6, 12), "resnet18": (16, 16), "lenet": (60, 40)}
+"""Steps that are timed, and steps before them where Tensight watches: its budget has to settle. Others need few."""
+WARMUP = 3
 
 TITLES = {"gpt": "GPT-like, 13.8 M", "resnet18": "ResNet-18, 11.2 M", "lenet": "LeNet, 1.2 M"}
 
@@ -65,7 +66,7 @@ def tensight(options: str, covers: str) -> Tool:
 def tools() -> tuple[list[Tool], list[str]]:
     """What can be measured here, and a sentence for each tool that can not."""
     found = [
-        tensight("", f"{OURS}; thinned by tensor and step to hold the budget"),
+        tensight("", f"{OURS}; fewer steps seen whole where the budget asks for it"),
         tensight("--budget 100", f"{OURS}; every tensor in every step"),
         tensight("--level op", "the same, and the output and source line of every operator, forward and backward"),
     ]
@@ -93,8 +94,8 @@ def once(network: str, tool: Tool | None, scale: float, patience: float) -> floa
     """The mean step of one process, in seconds."""
     steps, warmup = NETWORKS[network]
     steps = max(1, int(steps * scale))
-    if tool is not None and tool.peer is not None:
-        warmup = min(warmup, 3)
+    if tool is None or tool.peer is not None:
+        warmup = WARMUP
     command = [sys.executable, *(tool.command if tool else []), str(PROGRAM), network, str(steps), str(warmup)]
     if tool is not None and tool.peer is not None:
         command.append(str(tool.peer))

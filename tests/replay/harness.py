@@ -99,6 +99,8 @@ def run(options: dict[str, Any], script: str) -> None:
         Budget.sleep_length = lambda budget, step: 10_000
     if "never" in options:
         TorchRewinds.never = lambda rewinds: options["never"]
+        if "group" in options["never"]:
+            TorchRewinds.unrepeatable = TorchRewinds.never
     sys.argv = ["tensight", "run", "--no-page", "--run-dir", "run", "--report", "report.json", *options["run"], script]
     command()
 

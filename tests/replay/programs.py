@@ -301,6 +301,19 @@ for step in range(9):
 """
 )
 
+# The fault hangs on a counter of the script's own.
+COUNTER = WORKERS.replace("(index != 17)", "(step != 4)").replace("bool((index == 17).any())", "step == 4")
+
+# After the last batch the script says whether it would save good weights.
+LAST = (
+    WORKERS.replace(
+        "        net.eval()\n",
+        "        print('good', all(bool(p.isfinite().all()) for p in net.parameters()))\n        net.eval()\n",
+    )
+    .replace("            step += 1\n", "            step += 1\n            if step == 3: break\n")
+    .replace("range(2)", "range(1)")
+)
+
 # Gradients go bad first; the loss shows it a step later.
 SLEEPER = (
     HEAD

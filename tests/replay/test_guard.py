@@ -55,8 +55,11 @@ def test_the_step_is_closed_and_the_script_ended_before_a_spoiling_update():
 def test_while_the_step_is_run_again_the_update_is_no_step_of_its_own():
     recorder = FakeRecorder()
     recorder.holds = True
-    Guarding(recorder).before_update("SGD", [seen(0, 1)], TENSORS)
+    guard = Guarding(recorder)
+    guard.before_update("SGD", [seen(0, 1)], TENSORS)
     assert recorder.closed_early
+    with pytest.raises(StopTraining):
+        guard.before_update("SGD", [seen(0, 1)], TENSORS)
 
 
 def test_a_good_update_passes():

@@ -33,6 +33,12 @@ def test_with_loader_workers_kept_state_and_batches_are_used(tmp_path):
     assert result["output"] == bare(tmp_path, programs.WORKERS)
 
 
+def test_a_fault_that_stays_away_after_a_fork_at_the_hit_is_read_from_the_graph(tmp_path):
+    (replay,) = rewound(tmp_path, programs.COUNTER, {"share": 1e-9})["replays"]
+    assert (replay["strategy"], replay["operator"], replay["step"]) == ("graph", "aten.log", 4)
+    assert "run again and all its values were finite" in replay["reason"]
+
+
 def test_the_copy_changes_no_file_and_no_read_position(tmp_path):
     data = tmp_path / "data.txt"
     data.write_text("".join(f"{number / 7}\n" for number in range(60)))

@@ -95,3 +95,19 @@ def test_without_a_stop_nothing_is_run_again_in_place(tmp_path):
     assert report["same"]
     assert (replay.strategy, replay.operator) == ("graph", "aten.log")
     assert "an accelerator is in use" in replay.reason
+
+
+@pytest.mark.parametrize("how", [("--guard",), ("--on-finding", "stop")])
+def test_a_script_that_asks_for_no_further_batch_keeps_good_weights_and_it_is_said(tmp_path, how):
+    report = watched(tmp_path, programs.LAST, *how, never="an accelerator is in use")
+    (replay,) = open_run(tmp_path / "run").replays
+    assert (replay.status, replay.reason) == ("not possible", "the script asked for no further batch")
+    assert "good True" in report["printed"]
+
+
+def test_in_a_group_nothing_is_run_again_in_place_since_the_others_would_wait(tmp_path):
+    report = watched(tmp_path, programs.WORKERS, "--guard", never="the process is part of a group")
+    (replay,) = open_run(tmp_path / "run").replays
+    assert (replay.strategy, replay.operator) == ("graph", "aten.log")
+    assert "part of a group" in replay.reason
+    assert (report["exit"], report["run"]["steps"]) == (0, 3)

@@ -56,6 +56,10 @@ class Rewinds(Protocol):
         """Why no copy could run at all, not even one that is handed kept batches; '' when it could."""
         ...
 
+    def unrepeatable(self) -> str:
+        """Why not even this process itself may run steps again: others would wait for it; '' when it may."""
+        ...
+
     def enter_copy(self) -> str:
         """First thing in a copy of the process: one thread, nothing saved to files by the framework.
 
@@ -80,7 +84,7 @@ class Rewinds(Protocol):
         ...
 
     def leave_out_update(self) -> None:
-        """Take the gradients away, so that an update that follows changes nothing."""
+        """Take the gradients away, so that an update that follows changes nothing; spoilt weights get kept values."""
         ...
 
     def follow_losses(self) -> None:

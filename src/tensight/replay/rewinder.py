@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from tensight.frameworks.rewinds import Look, Report, Rewinds
+from tensight.frameworks.rewinds import Look, Report, Rewinds, Seen
 from tensight.records import Replay
 from tensight.replay import copying
 from tensight.replay.copying import Copy, Woken, make_copy
@@ -86,6 +86,7 @@ class Rewinder:
         self._refused = ""
         self._follows_losses = False
         self._finite = True  # the losses of the step that has ended last
+        self._in_graph: Seen | None = None  # what the graph of the bad loss has shown, should a copy show nothing
         self._watched: tuple[int, str, Look] | None = None  # the step after this bad one is observed, and why
         self._copy: InCopy | None = None
         rewinds.serve_batches(self._batch_asked)
@@ -183,9 +184,7 @@ class Rewinder:
         self._refused = self._rewinds.hindrance() or copying.hindrance()
         if self._refused:
             self._not_before = time.monotonic() + 1.0
-            if not self._follows_losses:
-                self._follows_losses = True
-                self._rewinds.follow_losses()
+            self._follow_losses()
             return
         begun = time.perf_counter()
         made = make_copy(step)
@@ -195,6 +194,12 @@ class Rewinder:
         self._copies.append(made)
         self._pace.forked(step, time.perf_counter() - begun)
         self._wait_for_next(self._pace.cost)
+
+    def _follow_losses(self) -> None:
+        """The graph of a bad loss is what is left when no copy shows anything."""
+        if not self._follows_losses:
+            self._follows_losses = True
+            self._rewinds.follow_losses()
 
     def _wait_for_next(self, cost: float) -> None:
         self._kept_at = time.monotonic()
@@ -212,7 +217,12 @@ class Rewinder:
             return
         self.replays += 1
         if self._kept_step >= 0 and not self._copies:
+            alone = self._rewinds.unrepeatable()
+            if alone:
+                self._from_graph(step, alone)
+                return
             self._hit = step
+            self._in_graph = self._rewinds.walked()
             if self._rewinds.never():
                 self._hold("wait")
             return
@@ -229,16 +239,13 @@ class Rewinder:
         seen = self._rewinds.walked()
         if seen is None:
             self._watch_next(step, reason)
-            return
-        self._publish(
-            msgspec.structs.replace(
-                seen.replay,
-                step=step,
-                strategy=GRAPH,
-                reason=f"read from what autograd had saved; not run again, since {reason}",
-                tensors=store_inputs(self._folder, self._name, seen),
-            )
-        )
+        else:
+            self._publish_graph(step, seen, f"not run again, since {reason}")
+
+    def _publish_graph(self, step: int, seen: Seen, reason: str) -> None:
+        tensors = store_inputs(self._folder, self._name, seen)
+        reason = f"read from what autograd had saved; {reason}"
+        self._publish(msgspec.structs.replace(seen.replay, step=step, strategy=GRAPH, reason=reason, tensors=tensors))
 
     def _watch_next(self, step: int, reason: str) -> None:
         """Only gradients are bad, and their graph is gone. They may well be bad again: the next step is observed.
@@ -303,7 +310,11 @@ class Rewinder:
             self._not_possible(step, strategy, "the copy of the process ended without an answer")
             return
         found = ANSWER.decode(answer)
-        if found.late:
+        seen, self._in_graph = self._in_graph, None
+        if seen is not None and found.replay is not None and not found.replay.operator:
+            # Counters of the script's own are not put back: a fault that hangs on them stays away in the copy.
+            self._publish_graph(step, seen, found.replay.reason)
+        elif found.late:
             self._not_possible(step, strategy, "the weights were bad already when the copy was made")
         elif found.replay is not None:
             taken = time.monotonic() - since
@@ -344,10 +355,11 @@ class Rewinder:
         due = self._kept_step < 0 or time.monotonic() >= self._not_before
         if not needed or not due or self._in_trouble or self._asked is not None or self.replays >= self._most:
             return
-        if self._rewinds.never() and not self._stopping:
+        if self._rewinds.never() and (not self._stopping or self._rewinds.unrepeatable()):
             return
         if self._kept_step < 0:
             self._end_copies()  # they could not run on: they have no loader workers
+        self._follow_losses()
         begun = time.perf_counter()
         held = self._rewinds.keep()
         if held is None:

@@ -29,6 +29,7 @@ class Guarding(Companion):
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._waited = False  # a stop has been put off once, so that the step is run again
 
     def before_update(
         self, optimizer: str, observations: Sequence[Observation], tensors: Mapping[int, TensorInfo]
@@ -39,6 +40,7 @@ class Guarding(Companion):
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
         self._recorder.stop(f"guard: the gradient of {bad[0]}{more} is not finite; the update was not made")
         self._recorder.updated(optimizer)
-        if not self._recorder.holds:
+        if not self._recorder.holds or self._waited:
             raise StopTraining(0)
-        self._recorder.closed_early = True  # the step is run again first, and this update changes nothing
+        self._waited = True
+        self._recorder.closed_early = True  # the gradients are taken away: this update changes nothing

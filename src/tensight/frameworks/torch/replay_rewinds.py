@@ -58,8 +58,11 @@ class TorchRewinds:
         """What forbids any copy of the process, also one that is handed kept batches."""
         if torch.cuda.is_initialized():
             return "an accelerator is in use, and its state cannot be copied with the process"
+        return self.unrepeatable()
+
+    def unrepeatable(self) -> str:
         if torch.distributed.is_available() and torch.distributed.is_initialized():
-            return "the process is part of a group, and a copy would wait for the others"
+            return "the process is part of a group, and steps that it runs alone would wait for the others"
         return ""
 
     def enter_copy(self) -> str:
@@ -97,6 +100,7 @@ class TorchRewinds:
         for tensor in Parts.find().tensors():
             if tensor.is_leaf:
                 tensor.grad = None
+        self._snapshot.mend()
 
     def follow_losses(self) -> None:
         """Look into the graph of each loss that is not finite when backward is called on it."""

@@ -91,6 +91,13 @@ class Snapshot:
         """Whether the weights that were kept the last time are still finite in the training."""
         return all(finite(live) for live, _ in self._values if isinstance(live, nn.Parameter))
 
+    def mend(self) -> None:
+        """When weights of the training are not finite, give it the kept ones."""
+        if not self.is_live_finite():
+            with torch.no_grad():
+                for live, kept in self._values:
+                    live.data.copy_(kept)
+
     @property
     def bytes(self) -> int:
         kept = [copied for _, copied in self._values]
