@@ -145,8 +145,7 @@ def test_after_ctrl_c_or_a_kill_the_run_can_be_explained(
     for _ in range(20):
         assert process.stdout.readline()
     process.send_signal(number)
-    process.stdout.close()
-    process.wait(60)
+    process.communicate(timeout=120)
     deadline = time.monotonic() + 60
     while open_run(tmp_path / "runs" / "train-1").ended != ended and time.monotonic() < deadline:
         time.sleep(0.1)
