@@ -1,7 +1,7 @@
 """What watching costs beside other tools: the same trainings, bare, under Tensight and under each installed tool.
 
     python -m venv peers && peers/bin/pip install -e '.[torch]' \\
-        transformers tensorboard wandb mindstudio-probe nvdlfw-inspect smdebug requests nnsight
+        transformers tensorboard wandb mindstudio-probe nvdlfw-inspect nnsight
     peers/bin/python benchmarks/peers.py --only lenet --rounds 1     does everything run?
     peers/bin/python benchmarks/peers.py --write                     the table in docs/explanation/cost.md
 
@@ -146,8 +146,8 @@ def _threes(tools: list[Tool]) -> Iterator[list[Tool]]:
 def figure(values: list[float]) -> str:
     """The median and the middle half.
 
-    >>> figure([1.0, 1.1, 1.2, 1.3]), figure([1.25])
-    ('1.15 (1.07 to 1.23)', '1.25')
+    >>> figure([1.0, 1.1, 1.2, 1.3, 1.4]), figure([1.25])
+    ('1.20 (1.10 to 1.30)', '1.25')
     """
     if not values:
         return "–"
@@ -176,7 +176,8 @@ def table(
             missing.append(f"{tool.title}, on {TITLES[name]}: {reason}")
     steps = ", ".join(f"{TITLES[name]} {1000 * statistics.median(bare[name]):.0f} ms" for name in networks)
     said = [
-        f"Step time over that of the bare training: the median of {rounds} rounds, and the range of their middle half.",
+        "Step time over that of the bare training: the median of the rounds, and the range of their middle half.",
+        f"Rounds: {rounds}.",
         f"A bare step: {steps}.",
         f"PyTorch {importlib.metadata.version('torch')}, Python {platform.python_version()}, {os.cpu_count()} cores",
         f"({platform.machine()}).",
