@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tensight.capture.companion import Companion
 from tensight.capture.recorder import Recorder, StopTraining
-from tensight.records import Depth, Part
+from tensight.records import Depth, Finding, Part, StepRecord
 from tensight.runs import open_run
 from tests.capture.test_recorder import recorder, train
 
@@ -47,6 +49,19 @@ def test_the_sleep_ends_when_it_is_over(tmp_path: Path) -> None:
     sink.budget.sleep_length = lambda step: 3  # type: ignore[method-assign]
     train(sink, [1.0] * 9)
     assert [step.step for step in open_run(tmp_path).steps] == [0, 4, 8]
+
+
+def test_after_each_sleep_a_step_is_heard_by_those_who_go_along(tmp_path: Path) -> None:
+    sink = asleep(tmp_path, length=4)
+    heard: list[int] = []
+
+    class Hearing(Companion):
+        def step_ended(self, record: StepRecord, findings: Sequence[Finding]) -> None:
+            heard.append(record.step)
+
+    sink.companions.append(Hearing())
+    train(sink, [1.0] * 16)
+    assert heard == [0, 5, 10, 15]
 
 
 def test_the_script_stops_at_the_right_step_though_asleep(tmp_path: Path) -> None:

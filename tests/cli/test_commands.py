@@ -140,12 +140,23 @@ def test_after_ctrl_c_or_a_kill_the_run_can_be_explained(
 ) -> None:
     (tmp_path / "train.py").write_text(programs.ENDLESS)
     command = [sys.executable, "-m", "tensight", "run", "--no-page", "train.py"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert process.stdout is not None
-    for _ in range(20):
-        assert process.stdout.readline()
-    process.send_signal(number)
-    process.communicate(timeout=120)
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        # a shell's background jobs ignore Ctrl-C, and so would what they start
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for _ in range(20):
+                assert process.stdout.readline()
+            process.send_signal(number)
+            process.communicate(timeout=120)
+        finally:
+            process.kill()
     deadline = time.monotonic() + 60
     while open_run(tmp_path / "runs" / "train-1").ended != ended and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -111,6 +111,7 @@ class Recorder:
         self._heard = 0.0  # the last loss while asleep
         self._sleep = 0  # steps that are left to sleep
         self._slept_from = 0
+        self._rested = False  # a sleep has just ended
         self.sleeps = True  # False in a copy that runs a step again
         self.keeps = False  # True in such a copy: every step whole, with its tensors
         self.holds = False  # True while a stop has to wait for a step that is run again
@@ -318,6 +319,7 @@ class Recorder:
             self._end_step(0, 0, 1)
         elif self._sleep <= 0:
             self._wake()
+            self._rested = True  # the next step is heard by all who go along: a pause may be asked for
             self._begin_step()
         if self.stopping and not self.holds:
             raise StopTraining(0)
@@ -418,6 +420,9 @@ class Recorder:
         else:
             self.budget.may_sleep = self._may_sleep()
             self.depth = self.budget.next_depth(self.step)
+            if self._rested:
+                self._rested = False
+                self.depth = max(self.depth, Depth.LIGHT)
             if self.depth < Depth.LIGHT:
                 self._slept_from = self.step
                 self._sleep = self.budget.sleep_length(self.step)
