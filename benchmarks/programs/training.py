@@ -1,5 +1,8 @@
 """A training to be timed: `training.py NAME STEPS WARMUP [PEER]`. Prints the seconds of each step after the warm-up.
 
+With TRAINING_BLOCK=n in the environment it waits for a line on its standard input before every n steps and prints the
+wall and CPU seconds of those n: several such processes can then take turns (`benchmarks/overhead.py`).
+
 Knows nothing of Tensight; the same file is run bare and watched. PEER is the file of another tool (`benchmarks/peers/`)
 whose `attach` puts it to work, since other tools want lines in the script.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -122,8 +126,15 @@ def main() -> None:
         size = 64
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     called, around = attach(sys.argv[4], model, optimizer) if len(sys.argv) > 4 else (model, no_peer)
+    block = int(os.environ.get("TRAINING_BLOCK", "0"))
     times = []
+    began = (0.0, 0.0)
     for step in range(steps + warmup):
+        if block and step % block == 0:
+            if step:
+                print(json.dumps([time.perf_counter() - began[0], time.process_time() - began[1]]), flush=True)
+            sys.stdin.readline()
+            began = (time.perf_counter(), time.process_time())
         start = time.perf_counter()
         rows = torch.arange(step * size, (step + 1) * size) % len(x)
         with around(step):
@@ -136,7 +147,10 @@ def main() -> None:
             loss.backward()
             optimizer.step()
         times.append(time.perf_counter() - start)
-    print(json.dumps(times[warmup:]))
+    if block:
+        print(json.dumps([time.perf_counter() - began[0], time.process_time() - began[1]]), flush=True)
+    else:
+        print(json.dumps(times[warmup:]))
 
 
 if __name__ == "__main__":

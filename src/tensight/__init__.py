@@ -12,21 +12,59 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from tensight.compare import compare
+    from tensight.compare.batches import batch
+    from tensight.compare.inference import Pipeline, compare_inference
     from tensight.compare.seeding import seed_all
+    from tensight.kit.blocking import launch_blocking
+    from tensight.kit.hooks import on_backward, on_forward, on_forward_pre, on_gradient, on_saved
+    from tensight.kit.printing import print
     from tensight.runs import Run
     from tensight.runs import open_run as open
+    from tensight.session.reference import reference
+    from tensight.session.dumping import dump
     from tensight.session.watching import watch
 
 # public name → where it lives
 _PUBLIC = {
+    "dump": "tensight.session.dumping:dump",
     "open": "tensight.runs:open_run",
     "Run": "tensight.runs:Run",
     "compare": "tensight.compare:compare",
+    "batch": "tensight.compare.batches:batch",
+    "Pipeline": "tensight.compare.inference:Pipeline",
+    "compare_inference": "tensight.compare.inference:compare_inference",
+    "reference": "tensight.session.reference:reference",
+    "launch_blocking": "tensight.kit.blocking:launch_blocking",
+    "on_backward": "tensight.kit.hooks:on_backward",
+    "on_forward": "tensight.kit.hooks:on_forward",
+    "on_forward_pre": "tensight.kit.hooks:on_forward_pre",
+    "on_gradient": "tensight.kit.hooks:on_gradient",
+    "on_saved": "tensight.kit.hooks:on_saved",
+    "print": "tensight.kit.printing:print",
     "seed_all": "tensight.compare.seeding:seed_all",
     "watch": "tensight.session.watching:watch",
 }
 
-__all__ = ["Run", "__version__", "compare", "open", "seed_all", "watch"]
+__all__ = [
+    "Pipeline",
+    "Run",
+    "__version__",
+    "batch",
+    "compare",
+    "compare_inference",
+    "dump",
+    "launch_blocking",
+    "on_backward",
+    "on_forward",
+    "on_forward_pre",
+    "on_gradient",
+    "on_saved",
+    "open",
+    "print",
+    "reference",
+    "seed_all",
+    "watch",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -9,6 +9,7 @@ TensightError                 exit 2, HTTP 400
 │   └── DamagedError          bytes that fail their check
 ├── CheckpointError           a checkpoint that cannot be read, or is refused       HTTP 422
 ├── MissingExtra              an optional package is not installed
+├── CallbackError             a callback of the training kit failed; its own error is the cause
 ├── NotAllowed                token, host or origin refused                         HTTP 403
 └── ControlError              a command that the training cannot follow now         HTTP 409
 
@@ -64,6 +65,10 @@ class MissingExtra(TensightError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}: pip install 'tensight[{extra}]'")
+
+
+class CallbackError(TensightError):
+    """A callback of the training kit failed; its own error is the cause."""
 
 
 class NotAllowed(TensightError):

@@ -106,6 +106,13 @@ def other_order(model: Any) -> None:
             module.forward = _backwards(module)
         elif isinstance(module, nn.LayerNorm):
             module.forward = _by_hand(module)
+        elif isinstance(module, nn.Conv2d):
+            module.forward = _channels(module)
+
+
+def _channels(module: Any) -> Any:
+    order = torch.arange(module.in_channels - 1, -1, -1)
+    return lambda x: module._conv_forward(x[:, order], module.weight[:, order], module.bias)
 
 
 def _backwards(module: Any) -> Any:

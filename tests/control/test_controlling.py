@@ -27,7 +27,8 @@ from tensight.control import (
 )
 from tensight.control.address import find_beside
 from tensight.control.launch import bind
-from tensight.control.messages import Answer, Request, Status
+from tensight.control.meeting import Meeting
+from tensight.control.messages import Agreed, Answer, Boundary, Dissolved, Meet, Request, Status, Wish
 from tensight.errors import NameNotFound
 from tensight.records import Finding, Hit, RunEnd, StepRecord, Watchpoint, Where
 from tensight.session.controlling import Controlling, controlling
@@ -47,6 +48,7 @@ class FakeLink:
         self.script: deque[Callable[[], None] | Command] = deque()
         self.inbox: list[Request] = []
         self.closed = ""
+        self.meeting = Meeting()
 
     @property
     def connected(self) -> bool:
@@ -334,3 +336,83 @@ def test_a_session_with_a_page_leaves_its_address_for_the_other_ranks_and_tidies
         assert find_beside(tmp_path) is None
     finally:
         launch.stop(address)
+
+
+def test_every_step_is_heard_on_the_way_to_a_pause_that_was_asked_for() -> None:
+    bench = Bench()
+    bench.step(0)
+    assert not bench.control.wants_steps  # most may be slept through
+    bench.link.command(Pause())
+    bench.link.script.append(Step(500))
+    bench.step(1)
+    assert bench.control.wants_steps
+    assert not bench.control.wants_nodes
+    bench.step(491)
+    assert bench.control.wants_nodes  # the last ones before the pause are watched whole
+    bench.link.script.append(Continue())
+    bench.step(501)
+    assert bench.link.states.count("paused") == 2
+    assert not bench.control.wants_steps
+
+
+def test_one_of_several_ranks_only_wishes_to_pause() -> None:
+    bench = Bench(pages=1, ranks=lambda: 2)
+    bench.step(0, findings=(FINDING,))
+    assert "paused" not in bench.link.states
+    assert [one.reason for one in bench.link.sent if isinstance(one, Wish)] == ["finding: dead units"]
+
+
+def test_several_ranks_pause_where_they_have_agreed_to() -> None:
+    bench = Bench(ranks=lambda: 2)
+    bench.step(0)
+    assert not asleep_or_no(bench, Meet(1, 4)).yes  # it may sleep through the steps that follow
+    bench.step(1)
+    assert asleep_or_no(bench, Meet(2, 4)).yes
+    bench.step(2)
+    bench.step(3)
+    assert "paused" not in bench.link.states
+    bench.link.script.extend([lambda: agreed(bench, 2), Continue()])
+    bench.step(4)
+    assert bench.control.machine.state == "running"
+    told = [one.machine for one in bench.link.sent if isinstance(one, Status) and one.machine.state == "paused"]
+    assert [(one.step, one.reason) for one in told] == [(4, "paused by hand")] * len(told)
+    assert told
+
+
+def test_a_rank_goes_on_when_the_others_cannot_come() -> None:
+    bench = Bench(ranks=lambda: 2)
+    bench.step(0)
+    asleep_or_no(bench, Meet(1, 2))
+    bench.step(1)
+    assert asleep_or_no(bench, Meet(2, 2)).yes
+    bench.link.script.append(lambda: cast("None", bench.link.meeting.hear(Dissolved(2))))
+    bench.step(2)
+    assert "paused" not in bench.link.states
+
+
+def test_a_rank_that_loses_its_link_while_ranks_agree_does_not_hold() -> None:
+    bench = Bench(ranks=lambda: 2)
+    bench.step(0)
+    asleep_or_no(bench, Meet(1, 2))
+    bench.step(1)
+    assert asleep_or_no(bench, Meet(2, 2)).yes
+
+    def lose() -> None:
+        bench.link.lost_since = time.monotonic()
+
+    bench.link.script.append(lose)
+    bench.step(2)
+    assert "paused" not in bench.link.states
+    refused = bench.link.meeting.hear(Agreed(2, "too late"))
+    assert refused is not None
+    assert not refused.yes
+
+
+def asleep_or_no(bench: Bench, meet: Meet) -> Boundary:
+    answer = bench.link.meeting.hear(meet)
+    assert answer is not None
+    return answer
+
+
+def agreed(bench: Bench, round: int) -> None:
+    assert bench.link.meeting.hear(Agreed(round, "paused by hand")) is None

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 import os
+import re
+import resource
 import signal
 import socket
 import subprocess
@@ -16,7 +20,7 @@ import pytest
 
 from tensight.control import AddWatchpoint, Link, Machine, Pause
 from tensight.control.address import Address, find_beside, leave_beside
-from tensight.control.messages import WIRE, Answer, Goodbye, Hello, Pages, Request, Status
+from tensight.control.messages import WIRE, Answer, Goodbye, Hello, Pages, Request, Status, encode
 from tensight.records import Watchpoint
 from tests.control.wire import LONG, FakeServer, send, server
 
@@ -162,3 +166,47 @@ def test_the_address_may_become_known_later(there: FakeServer, tmp_path: Path) -
     leave_beside(there.address, tmp_path)
     until(lambda: link.connected)
     link.close("finished")
+
+
+def test_words_that_come_together_with_the_handshake_are_heard() -> None:
+    request = encode(Request(1, Pause()))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        link = Link(Address("127.0.0.1", listening.getsockname()[1], "secret"), HELLO).start()
+        stream, _ = listening.accept()
+        with stream:
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                head += stream.recv(4096)
+            key = re.search(rb"Sec-WebSocket-Key: (\S+)", head, re.IGNORECASE)
+            assert key is not None
+            proof = base64.b64encode(hashlib.sha1(key[1] + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+            answer = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            answer += b"Sec-WebSocket-Accept: " + proof + b"\r\n\r\n"
+            stream.sendall(answer + bytes((0x82, len(request))) + request)
+            got: list[object] = []
+            until(lambda: got.extend(link.receive()) or got)
+            assert got == [Request(1, Pause())]
+    link.close("finished")
+
+
+def test_a_program_with_thousands_of_open_files_is_reached(there: FakeServer) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    many = 1100
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, many + 500), max(hard, many + 500)))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(many)]
+    try:
+        link = Link(there.address, HELLO).start()
+        there.next(Hello)
+        send(there.connection(), Request(1, Pause()))
+        got: list[object] = []
+        deadline = time.monotonic() + LONG
+        while not got and time.monotonic() < deadline:
+            link.wait(1.0)
+            got = list(link.receive())
+        assert got == [Request(1, Pause())]
+        link.close("finished")
+        there.gone()
+    finally:
+        for one in opened:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,6 +1,7 @@
 import { render, type JSX } from "preact";
 import "./keys";
 import { goLive } from "./live";
+import { ComparePage } from "./pages/compare/compare";
 import { RunPage } from "./pages/run/run";
 import { RunList } from "./pages/runs/list";
 import { Empty } from "./parts/small";
@@ -14,6 +15,8 @@ function Page(): JSX.Element {
     <>
       {trouble.value?.code === 401 || trouble.value?.code === 403 ? (
         <Locked />
+      ) : location.pathname === "/compare" ? (
+        <ComparePage />
       ) : route.value.run === null ? (
         <RunList />
       ) : (

@@ -2,10 +2,13 @@
 
 import { signal } from "@preact/signals";
 
-export const TABS = ["findings", "hits", "curves", "run"] as const;
+export const TABS = ["findings", "hits", "graph", "tensor", "stacks", "curves", "output", "run"] as const;
 export type Tab = (typeof TABS)[number];
 
-export interface Route {
+/** What single views remember in the query. */
+const EXTRAS = ["graph", "view", "at", "tensor", "slice", "against", "line"] as const;
+
+export interface Route extends Record<(typeof EXTRAS)[number], string | null> {
   run: string | null;
   step: number | null; // null follows the newest step
   node: string | null;
@@ -14,7 +17,8 @@ export interface Route {
   rank: number | null;
 }
 
-const NOWHERE: Route = { run: null, step: null, node: null, network: null, tab: "findings", rank: null };
+const NO_EXTRAS = { graph: null, view: null, at: null, tensor: null, slice: null, against: null, line: null };
+const NOWHERE: Route = { run: null, step: null, node: null, network: null, tab: "findings", rank: null, ...NO_EXTRAS };
 
 export function parse(path: string, search: string): Route {
   const parts = path.split("/").slice(1).map(decode);
@@ -32,6 +36,7 @@ export function parse(path: string, search: string): Route {
   if ((TABS as readonly string[]).includes(tab ?? "")) route.tab = tab as Tab;
   const rank = query.get("rank");
   if (rank !== null && /^\d+$/.test(rank)) route.rank = Number(rank);
+  for (const name of EXTRAS) route[name] = query.get(name);
   return route;
 }
 
@@ -46,6 +51,7 @@ export function address(route: Route): string {
   if (route.tab !== "findings") query.set("tab", route.tab);
   if (route.network !== null) query.set("network", route.network);
   if (route.rank !== null) query.set("rank", String(route.rank));
+  for (const name of EXTRAS) if (route[name] !== null) query.set(name, route[name]);
   const text = query.toString();
   return text ? `${path}?${text}` : path;
 }

@@ -17,7 +17,8 @@ import type {
 
 export const welcome = signal<Welcome | null>(null);
 export const summary = signal<Summary | null>(null);
-export const control = signal<Control | null>(null);
+const heard = signal<Control | null>(null);
+export const control = computed<Control | null>(() => heard.value);
 export const columns = signal<ReadonlyMap<number, StepColumns>>(new Map());
 export const nodes = signal<readonly NodeRow[] | null>(null);
 export const conditions = signal<readonly ConditionForm[]>([]);
@@ -75,18 +76,24 @@ export async function attempt<T>(work: () => Promise<T>): Promise<T | undefined>
   }
 }
 
+/** Keeps the later of two states: an answer to a command may arrive after the news of what it has brought about. */
+function takeControl(now: Control | null): void {
+  const before = heard.peek();
+  if (now === null || before === null || now.version >= before.version) heard.value = now;
+}
+
 export async function drive(command: Driving): Promise<void> {
   const run = route.peek().run;
   if (run === null) return;
   const answer = await attempt(() => post<Control | null>(at(run, "control"), command));
-  if (answer) control.value = answer;
+  if (answer && route.peek().run === run) takeControl(answer);
   if (answer && command.do !== "pause" && route.peek().step !== null) go({ step: null }, true);
 }
 
 /** Takes news of the live connection: asks for what is new, and only for that. */
 export async function take(news: LiveNews): Promise<void> {
   if (news.run !== route.peek().run) return;
-  control.value = news.control;
+  takeControl(news.control);
   if (loading) {
     again = news;
     return;
@@ -168,6 +175,7 @@ function joined(before: ReadonlyMap<number, StepColumns>, news: StepNews): Reado
       loss: old.loss.concat(more.loss),
       hits: old.hits.concat(more.hits),
       depth: old.depth.concat(more.depth),
+      epoch: old.epoch.concat(more.epoch),
       scalars,
     });
   }
@@ -177,7 +185,7 @@ function joined(before: ReadonlyMap<number, StepColumns>, news: StepNews): Reado
 export function forget(): void {
   known = { about: -1, structure: -1, steps: 0, hits: 0, counted: 0 };
   summary.value = null;
-  control.value = null;
+  heard.value = null;
   columns.value = new Map();
   nodes.value = null;
   trouble.value = null;

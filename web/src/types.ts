@@ -5,6 +5,21 @@ export type Num = number | "nan" | "inf" | "-inf";
 /** An integer: beyond 2**53 it comes as a string of digits. */
 export type Int = number | string;
 
+/** A pair of modules, and how it was found: 'mapping', 'path', 'rule' or 'order'. */
+export interface Aligned {
+  a: string;
+  b: string;
+  how: string;
+}
+
+/** One call on the stack of a rank that does not get on. */
+export interface Call {
+  file: string;
+  line: number;
+  function: string;
+  code: string;
+}
+
 /** A tensor against an earlier copy of itself, over the elements that are finite in both. */
 export interface Change {
   count: number;
@@ -15,6 +30,28 @@ export interface Change {
   equal: number;
   rtol?: Num;
   atol?: Num;
+}
+
+/** Run `a` against run `b`. */
+export interface Compared {
+  a: string;
+  b: string;
+  found: Comparison;
+}
+
+/** Two runs or checkpoints against each other: `first_divergence` is where to look. */
+export interface Comparison {
+  verdict: string;
+  preflight: Difference[];
+  loss: LossVerdict;
+  first_divergence: Divergence | null;
+  faults: Divergence[];
+  rows: Record<string, unknown>[];
+  reason: string;
+  steps: number;
+  losses: LossPair[];
+  resumed: Restored[];
+  aligned: Aligned[];
 }
 
 /** What the page needs to ask for a condition and to explain it. */
@@ -37,7 +74,7 @@ export interface Continue {
   do: "continue";
 }
 
-/** What a connected training does now. */
+/** What a connected training does now. Of two, the one with the greater `version` is the later. */
 export interface Control {
   state: "ended" | "lost" | "paused" | "pausing" | "running" | "stopping" | "waiting";
   step: number;
@@ -47,7 +84,8 @@ export interface Control {
   client: string;
   device: string;
   silent: Num;
-  ranks: number[];
+  ranks: RankRow[];
+  version: number;
 }
 
 /** What was found and how much of it is watched. */
@@ -61,6 +99,30 @@ export interface Coverage {
   tensors?: number;
   watched?: number;
   gaps?: Gap[];
+}
+
+/** One thing that is not the same in both. */
+export interface Difference {
+  what: string;
+  a: unknown;
+  b: unknown;
+}
+
+/** A place where two runs part: `error` against `floor`, which rounding alone explains. */
+export interface Divergence {
+  module: string;
+  module_b: string;
+  op: string | null;
+  step: number;
+  phase: string;
+  error: Num;
+  floor: Num;
+  likely_cause: string;
+  file: string | null;
+  line: number | null;
+  tensor: string;
+  aligned_by: string;
+  rank: number | null;
 }
 
 /** One measured fact. */
@@ -94,6 +156,79 @@ export interface Gap {
   what: string;
   reason: string;
   remedy?: string;
+}
+
+/** A box to draw: a module, a range of several, or a node. */
+export interface GraphBox {
+  key: string;
+  label: string;
+  kind: "buffer" | "input" | "module" | "network" | "operator" | "parameter" | "range" | "region" | "state";
+  view: "backward" | "forward" | "update";
+  network: string;
+  path: string;
+  type: string;
+  operators: number;
+  members: number;
+  repeated: boolean;
+  outputs: string[];
+  hits: number;
+  codes: string[];
+  value: Num | null;
+  hops: number;
+}
+
+/** What a search has found. */
+export interface GraphFound {
+  total: number;
+  boxes: GraphBox[];
+}
+
+/** The inside of a box, or a neighbourhood. */
+export interface GraphGroup {
+  key: string;
+  view: "backward" | "forward" | "update";
+  boxes: GraphBox[];
+  links: GraphLink[];
+  cut: boolean;
+}
+
+/** An arrow between two boxes, by their places in the list. */
+export interface GraphLink {
+  source: number;
+  target: number;
+  count: number;
+  label: string;
+}
+
+/** A node: what it reads, who reads it, its partner in the other pass, and its stack. */
+export interface GraphNodePage {
+  box: GraphBox;
+  where: GraphWhere;
+  phase: string;
+  inputs: GraphBox[];
+  readers: GraphBox[];
+  forward: GraphBox | null;
+  backward: GraphBox[];
+  stack: StackRow[];
+}
+
+/** A graph in the list. */
+export interface GraphRow {
+  name: string;
+  step: number;
+  rank: number;
+  nodes: number;
+  operators: Record<string, number>;
+  networks: string[];
+  left_out: number;
+  note: string;
+}
+
+/** Where something stands: what must be opened until it is seen. */
+export interface GraphWhere {
+  view: "backward" | "forward" | "update";
+  key: string;
+  open: string[];
 }
 
 /** A watchpoint's condition that held, or could not be judged (`error`, then it is no hit but is listed). */
@@ -130,6 +265,33 @@ export interface HitPage {
   note: string;
 }
 
+/** A line: the text around it, and the nodes in whose stack it stands. */
+export interface LineDetails {
+  file: string;
+  line: number;
+  first: number;
+  lines: string[];
+  total: number;
+  nodes: GraphBox[];
+}
+
+/** Some of the lines. */
+export interface LinePage {
+  total: number;
+  offset: number;
+  lines: LineRow[];
+}
+
+/** A source line that made operators. */
+export interface LineRow {
+  frame: number;
+  file: string;
+  line: number;
+  function: string;
+  code: string;
+  operators: number;
+}
+
 /** Something has changed: what to ask for is up to the page. */
 export interface LiveNews {
   run: string;
@@ -137,6 +299,22 @@ export interface LiveNews {
   structure: number;
   about: number;
   control: Control | null;
+}
+
+/** The losses of one step; `relative` is their distance over the larger one. */
+export interface LossPair {
+  step: number;
+  a: Num;
+  b: Num;
+  relative: Num;
+}
+
+/** The first step whose losses differ, and what that says: 'forward', 'backward_or_update' or 'none'. */
+export interface LossVerdict {
+  first_step_differs: number | null;
+  verdict: string;
+  a: Num | null;
+  b: Num | null;
 }
 
 /** What a selector selects. */
@@ -231,6 +409,38 @@ export interface Pause {
   after: number;
 }
 
+/** A line that the script printed; `stream` '' is a word of Tensight's own. */
+export interface PrintLine {
+  step: number;
+  time: Num;
+  stream: string;
+  text: string;
+}
+
+/** Where a rank is. `state` is what it does, how it ended, or 'gone' when its process is there no more. */
+export interface RankPlace {
+  rank: number;
+  state: string;
+  step: number;
+  host: string;
+  process: number;
+  seconds: Num;
+  operation: string;
+  place: string;
+  code: string;
+  stack: Call[];
+}
+
+/** One rank of a connected training. */
+export interface RankRow {
+  rank: number;
+  state: "ended" | "lost" | "paused" | "pausing" | "running" | "stopping" | "waiting";
+  step: number;
+  client: string;
+  device: string;
+  node: string | null;
+}
+
 /** Every answer that is none. */
 export interface Refusal {
   error: string;
@@ -252,6 +462,13 @@ export interface Replay {
   facts?: Record<string, Num | Int | string | null>;
   then?: string[];
   tensors?: string;
+}
+
+/** One thing a resumed training must get back: `restored` is None where it cannot be told. */
+export interface Restored {
+  what: string;
+  restored: boolean | null;
+  why: string;
 }
 
 /** How a run ended. A run without it is running, or was killed. */
@@ -337,6 +554,16 @@ export interface Source {
   function?: string;
 }
 
+/** A frame of a stack; `frame` is the number by which its nodes are asked for. */
+export interface StackRow {
+  frame: number;
+  file: string;
+  line: number;
+  function: string;
+  code: string;
+  user: boolean;
+}
+
 /** Statistics of one tensor; `min` to `l2` are over its finite values, and 0 or None where there are none. */
 export interface Stats {
   count: number;
@@ -371,6 +598,7 @@ export interface StepColumns {
   loss: (Num | null)[];
   hits: number[];
   depth: number[];
+  epoch: (number | null)[];
   scalars: Record<string, (Num | null)[]>;
 }
 
@@ -417,6 +645,22 @@ export interface TensorInfo {
   forward?: number | null;
 }
 
+/** A tensor: what was seen of it at a step and before, where its values were kept, and what was hit. */
+export interface TensorPage {
+  info: TensorInfo;
+  name: string;
+  rank: number;
+  step: number;
+  seen: Observation | null;
+  seen_step: number;
+  before: Observation | null;
+  before_step: number;
+  kept: number[];
+  hits: Hit[];
+  ranks: number[];
+  images: number;
+}
+
 /** A tensor with what was seen of it at a step. */
 export interface TensorRow {
   info: TensorInfo;
@@ -427,9 +671,43 @@ export interface TensorRow {
   kept: boolean;
 }
 
+/** Values of a slice: a page of them as rows and columns, their statistics, or those of a difference. */
+export interface TensorValues {
+  slice: string;
+  shape: number[];
+  dtype: string;
+  stats: Stats;
+  histogram: ValueHistogram | null;
+  quantiles: Record<string, Num>;
+  rows: number;
+  columns: number;
+  row: number;
+  column: number;
+  cells: ((Num | Int)[])[];
+  difference: ValueDifference | null;
+  other: string;
+}
+
 /** End the script cleanly when the step that runs now has ended. */
 export interface Terminate {
   do: "terminate";
+}
+
+/** Two tensors of the same shape, element by element. */
+export interface ValueDifference {
+  count: number;
+  different: number;
+  max_abs: Num;
+  mean_abs: Num;
+  first: number[] | null;
+  worst: number[] | null;
+}
+
+/** How many finite values lie in each bin between `low` and `high`. */
+export interface ValueHistogram {
+  low: Num;
+  high: Num;
+  counts: number[];
 }
 
 /** A condition with its parameters, on the tensors a selector names. */

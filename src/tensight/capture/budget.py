@@ -22,6 +22,7 @@ LIGHT_LOOKS = 3  # steps of a kind that costs are learnt from
 SHORT = 0.02  # seconds of a step; of a longer one a light look is nothing
 NAP = 8  # steps slept to learn what a step takes by itself
 LONGEST_SLEEP = 0.02  # seconds: a pause that the user asks for is heard in time
+MOST_ASLEEP = 200  # steps: a step time that was measured too short must not let a sleep run away
 SHARES = {Depth.ALL: 0.5, Depth.GRADIENTS: 0.25, Depth.LIGHT: 0.25}  # of the budget
 LOOKS = tuple(SHARES)
 
@@ -100,7 +101,7 @@ class Budget:
         if not self._times[Depth.ASLEEP]:
             return NAP
         due = min(self._last[depth] + self.period(depth) for depth in LOOKS) - step
-        return max(1, min(due, int(LONGEST_SLEEP / max(self._base, 1e-6))))
+        return max(1, min(due, MOST_ASLEEP, int(LONGEST_SLEEP / max(self._base, 1e-6))))
 
     def period(self, depth: Depth) -> int:
         """Every how many steps a depth may be paid for, out of its share of the budget."""

@@ -28,6 +28,7 @@ class Companion:
 
     wants_nodes: bool = False
     wants_gradients: bool = False  # of every step, whatever the budget says
+    wants_steps: bool = False  # to hear the end of every step: none may be slept through
 
     def before_update(
         self, optimizer: str, observations: Sequence[Observation], tensors: Mapping[int, TensorInfo]

@@ -29,6 +29,14 @@ class DeepSteps:
     def __contains__(self, step: int) -> bool:
         return any(first <= step <= last for first, last in self.ranges)
 
+    def and_step(self, step: int) -> DeepSteps:
+        """These and one more.
+
+        >>> 7 in DeepSteps.parse("3-5").and_step(7)
+        True
+        """
+        return DeepSteps((*self.ranges, (step, step)))
+
     def distance(self, step: int) -> int:
         """Steps from this one to the next in the set; many when there is none.
 

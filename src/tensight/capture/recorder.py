@@ -14,11 +14,13 @@ from tensight.capture.coverage import CoverageKeeper
 from tensight.capture.deep import DeepSteps
 from tensight.diagnosis.engine import Engine
 from tensight.frameworks.adapter import Adapter, Array
+from tensight.frameworks.tap import Tap
 from tensight.records import (
     Coverage,
     Depth,
     Event,
     Finding,
+    Graph,
     Hit,
     Level,
     Needs,
@@ -43,6 +45,8 @@ T = TypeVar("T")
 MOST_OBSERVATIONS = 50_000  # of one step: an evaluation over a whole data set must not fill memory
 MOST_EVENTS = 2_000
 COVERED_AT = 3  # the step after which coverage is said
+DEEPER: tuple[Level, ...] = ("watch", "module", "op")
+STRUCTURE_AT = 2  # the step whose operators are recorded: everything lazy has been made by then
 
 
 class Voice(Protocol):
@@ -82,6 +86,8 @@ class Recorder:
         self.depth = Depth.ALL
         self.step = 0
         self.keep_tensors = False
+        self.structure = False
+        self.tap: Tap | None = None  # in steps that it wants
         self.rank = rank
         self.writer = writer
         self.checker = checker
@@ -97,6 +103,7 @@ class Recorder:
         self.stopping = ""
         self._voice = voice
         self._base_level: Level = level
+        self._tap: Tap | None = None
         self._deep = deep or DeepSteps()
         self._max_steps = max_steps
         self._steps = Clock()
@@ -170,7 +177,26 @@ class Recorder:
         )
 
     def keep(self, tensor: int, value: Array) -> None:
-        self._kept[tensor] = value
+        tap = self.tap
+        if tap is not None and self._tapped(tensor):
+            self._guard("dump", lambda: tap.take(self.tensors[tensor], self._observations[-1].stats, value))
+        if tap is None or self.keeps or self.step in self._deep:
+            self._kept[tensor] = value
+
+    def wants(self, tensor: int) -> bool:
+        return self.tap is None or self.keeps or self.step in self._deep or self._tapped(tensor)
+
+    def _tapped(self, tensor: int) -> bool:
+        """Whether a dump wants the values of the tensor that was observed last."""
+        tap, last = self.tap, self._observations[-1]
+        if tap is None or last.tensor != tensor:
+            return False
+        return bool(self._guard("dump", lambda: tap.wants(self.tensors[tensor], last.stats)))
+
+    def tap_with(self, tap: Tap) -> None:
+        """From now on somebody takes tensors away, in the steps and of the kinds it wants."""
+        self._tap = tap
+        self._begin_step()
 
     def event(
         self, kind: str, part: str = "", values: Mapping[str, Value] | None = None, source: Source | None = None
@@ -218,6 +244,9 @@ class Recorder:
     def weights_changed(self) -> None:
         self._end_steps(self._steps.weights_changed())
 
+    def graph(self, graph: Graph) -> None:
+        self.writer.graph(graph)
+
     def before_update(self, optimizer: str) -> None:
         """An optimizer is about to step; gradients of this step were observed."""
         self._each(lambda companion: companion.before_update(optimizer, self._observations, self.tensors))
@@ -247,6 +276,14 @@ class Recorder:
         """In a copy that runs a step again: from now on every step is looked at whole, and its tensors are kept."""
         self.keeps = True
         self._begin_step()
+
+    def is_deep(self, step: int) -> bool:
+        """Whether a step is captured at full depth."""
+        return step in self._deep
+
+    def deepen(self, step: int) -> None:
+        """Capture one more step at full depth, with its tensors kept."""
+        self._deep = self._deep.and_step(step)
 
     def stop(self, reason: str) -> None:
         """End the user's script at the next boundary."""
@@ -298,6 +335,7 @@ class Recorder:
     def _began(self) -> None:
         if not self._has_begun:
             self._has_begun = True
+            self._scalars["before_forward"] = self._now() - self._started
             self._each(lambda companion: companion.step_began(self.step))
 
     def _node(self, tensor: int, phase: Phase) -> None:
@@ -413,9 +451,11 @@ class Recorder:
             self.writer.tensors(self.step, self._kept)
 
     def _begin_step(self) -> None:
-        before = (self.depth, self.level, self.keep_tensors)
+        before = (self.depth, self.level, self.keep_tensors, self.structure, self.tap)
         asked = self.step in self._deep
-        if asked or self.keeps or self._base_level != "watch":
+        tap = self._tap
+        self.tap = tap if tap and self._guard("dump", lambda: tap.wants_step(self.step)) else None
+        if asked or self.keeps or self.tap or self._base_level != "watch":
             self.depth = Depth.ALL
         else:
             self.budget.may_sleep = self._may_sleep()
@@ -433,13 +473,18 @@ class Recorder:
                     self.depth = Depth.LIGHT
         self.level = "op" if asked else self._base_level
         self.keep_tensors = asked or self.keeps
+        if self.tap:
+            self.level = max(self.level, self.tap.level, key=DEEPER.index)
+            self.keep_tensors = self.keep_tensors or self.tap.keeps
+        self.structure = self.step == STRUCTURE_AT and self.sleeps and not self.keeps and self.depth >= Depth.LIGHT
         self._watching = any(companion.wants_nodes for companion in self.companions)
         if self._watching:
             self.depth = Depth.ALL
         elif any(companion.wants_gradients for companion in self.companions):
             self.depth = max(self.depth, Depth.GRADIENTS)
         version = self.checker.version
-        if before != (self.depth, self.level, self.keep_tensors) or version != self._told_version:
+        now = (self.depth, self.level, self.keep_tensors, self.structure, self.tap)
+        if before != now or version != self._told_version:
             self._told_version = version
             for adapter in self.adapters:
                 self._guard(f"adapter {adapter.name}", adapter.depth_changed)
@@ -451,7 +496,7 @@ class Recorder:
             self.sleeps
             and "optimizer" in kinds
             and "scaler" not in kinds
-            and not any(companion.wants_gradients for companion in self.companions)
+            and not any(companion.wants_gradients or companion.wants_steps for companion in self.companions)
         )
 
     def _check(self, seen: Sequence[Observation], skipped: bool) -> list[Hit]:

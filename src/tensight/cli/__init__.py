@@ -21,9 +21,12 @@ COMMANDS = {
     "doctor": "tensight.cli.doctor:doctor",
     "view": "tensight.cli.view:view",
     "serve": "tensight.cli.serve:serve",
+    "import": "tensight.cli.import_:import_",
     "ckpt": "tensight.cli.ckpt:ckpt",
     "compare": "tensight.cli.compare:compare",
     "twice": "tensight.cli.twice:twice",
+    "profile": "tensight.cli.profile:profile",
+    "tune": "tensight.cli.tune:tune",
 }
 
 

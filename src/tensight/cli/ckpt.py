@@ -74,6 +74,8 @@ def show(files: tuple[Path, ...], as_json: bool, values: bool) -> None:
         )
         for name, value in checkpoint.values.items():
             click.echo(f"{name} = {value}")
+        for name, kind in checkpoint.unread.items():
+            click.echo(f"{name} is a {kind}, which is not shown")
         if values:
             for entry in checkpoint.entries.values():
                 click.echo(f"\n{entry.name}\n{np.array2string(entry.numpy(), threshold=sys.maxsize)}")

@@ -8,27 +8,46 @@ import tempfile
 from pathlib import Path
 
 import click
+import msgspec
 
 from tensight.cli.printing import print_json, print_table
+from tensight.compare import checkpoints
+from tensight.compare.checkpoints.convert import load_map
+from tensight.compare.parameters import Listed, Row, of_checkpoint, of_networks, side_by_side
 from tensight.errors import UsageError
 from tensight.records import Network
 from tensight.runs import open_run
+from tensight.store import is_run
+
+_VERDICTS = {
+    "same": "",
+    "layout": "another layout, by rule",
+    "shape": "SHAPE DIFFERS",
+    "only_a": "only in A",
+    "only_b": "only in B",
+}
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--map", "map_file", type=click.Path(path_type=Path), help="Names of A by those of B, where rules fail.")
 @click.argument("target", type=click.Path(path_type=Path), metavar="RUN or SCRIPT")
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def params(target: Path, arguments: tuple[str, ...], as_json: bool) -> None:
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[B or ARGS]…")
+def params(target: Path, arguments: tuple[str, ...], map_file: Path | None, as_json: bool) -> None:
     """List all and trainable parameters and buffers of the models in a run or script.
 
-    A script is run for one step.
+    A script is run for one step. With a second run, checkpoint or script, the parameters of both stand side by side,
+    names of different frameworks mapped.
 
     \b
     Example:  tensight params runs/train-1
               tensight params train.py --lr 0.1
+              tensight params runs/torch-1 runs/mindspore-1
     """
-    networks = _from_script(target, arguments) if target.is_file() else open_run(target).networks
+    if len(arguments) == 1 and _is_other(Path(arguments[0])):
+        _both(target, Path(arguments[0]), map_file, as_json)
+        return
+    networks, _ = _networks(target, arguments)
     rows = [
         {
             "network": network.name,
@@ -73,7 +92,51 @@ def params(target: Path, arguments: tuple[str, ...], as_json: bool) -> None:
     )
 
 
-def _from_script(script: Path, arguments: tuple[str, ...]) -> list[Network]:
+def _is_other(path: Path) -> bool:
+    """Whether an argument is a second model, and not meant for the script."""
+    return is_run(path) or (path.is_file() and (path.suffix == ".py" or checkpoints.is_checkpoint(path)))
+
+
+def _both(a: Path, b: Path, map_file: Path | None, as_json: bool) -> None:
+    mapping = load_map(map_file) if map_file is not None else None
+    found = side_by_side(_listed(a), _listed(b), mapping)
+    if as_json:
+        print_json({**msgspec.to_builtins(found), "same": found.same})
+        return
+    print_table(("A", "B", "shape A", "shape B", ""), [_cells(row) for row in found.rows])
+    click.echo(f"{found.total_a:,} values in A, {found.total_b:,} in B")
+    wrong = sum(row.verdict in ("shape", "only_a", "only_b") or row.trainable_differs for row in found.rows)
+    click.echo("all parameters have a counterpart" if found.same else f"{wrong} parameters differ")
+
+
+def _cells(row: Row) -> tuple[str, str, str, str, str]:
+    said = _VERDICTS[row.verdict] + (f" ({row.rule})" if row.rule and row.verdict == "only_a" else "")
+    if row.trainable_differs:
+        said = f"{said}, trained in one only".removeprefix(", ")
+    return row.a or "", row.b or "", _shape(row.shape_a), _shape(row.shape_b), said
+
+
+def _shape(shape: tuple[int, ...] | None) -> str:
+    return "" if shape is None else "x".join(map(str, shape)) or "scalar"
+
+
+def _listed(path: Path) -> Listed:
+    if checkpoints.is_checkpoint(path):
+        return of_checkpoint(checkpoints.read(path))
+    networks, framework = _networks(path, ())
+    if not networks:
+        raise UsageError(f"{path}: no model was called in it; give a script that trains, a run or a checkpoint")
+    return of_networks(networks, framework)
+
+
+def _networks(target: Path, arguments: tuple[str, ...]) -> tuple[list[Network], str]:
+    if target.is_file():
+        return _from_script(target, arguments)
+    run = open_run(target)
+    return list(run.networks), run.info.framework
+
+
+def _from_script(script: Path, arguments: tuple[str, ...]) -> tuple[list[Network], str]:
     with tempfile.TemporaryDirectory(prefix="tensight-params-") as folder:
         run = Path(folder) / "run"
         command = [sys.executable, "-m", "tensight", "run", "--no-page", "--no-rewind", "--max-steps", "1"]
@@ -84,8 +147,9 @@ def _from_script(script: Path, arguments: tuple[str, ...]) -> list[Network]:
             stdin=subprocess.DEVNULL,
             text=True,
         )
-        networks = list(open_run(run).networks)
+        opened = open_run(run)
+        networks = list(opened.networks)
         if not networks and done.returncode:
             last = (done.stderr.strip().splitlines() or ["no output"])[-1]
             raise UsageError(f"{script}: the script failed before a model was called: {last}")
-        return networks
+        return networks, opened.info.framework

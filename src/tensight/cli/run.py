@@ -9,10 +9,12 @@ from pathlib import Path
 import click
 
 from tensight.capture.deep import DeepSteps
+from tensight.dump.settings import DumpSettings
 from tensight.errors import UsageError
 from tensight.records import Watchpoint
 from tensight.session.launch import Ending, launch
 from tensight.session.program import Program
+from tensight.session.session import is_off
 from tensight.session.settings import Settings, size
 
 REACTIONS = click.Choice(["pause", "stop", "continue"])
@@ -39,6 +41,7 @@ REACTIONS = click.Choice(["pause", "stop", "continue"])
     "--level", type=click.Choice(["watch", "module", "op"]), default="watch", help="How deep every step is captured."
 )
 @click.option("--steps", "deep", metavar="A-B,C", help="Steps to capture at full depth with tensors kept.")
+@click.option("--dump", type=click.Path(path_type=Path), metavar="CONFIG.json", help="Dump tensors as MindSpore does.")
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Default: runs/<script>-<n>.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write the report at the end, also after a crash.")
 @click.option("--page/--no-page", default=True, help="Serve the page while the script runs. Default: on.")
@@ -73,6 +76,7 @@ def run(
     no_recommended: bool,
     level: str,
     deep: str | None,
+    dump: Path | None,
     run_dir: Path | None,
     report: Path | None,
     page: bool,
@@ -124,6 +128,7 @@ def run(
         tls_key=tls_key,
         server=server,
         muted=_muted(baseline),
+        dump=_dump(dump),
     )
     if report is not None and not report.resolve().parent.is_dir():
         raise UsageError(f"--report {report}: the folder {report.resolve().parent} does not exist; make it first")
@@ -138,6 +143,17 @@ def _watchpoints(specs: tuple[str, ...], file: Path | None) -> tuple[Watchpoint,
     if file is not None:
         points += spec.load(file)
     return tuple(points)
+
+
+def _dump(file: Path | None) -> DumpSettings | None:
+    """What to dump, by the option or the environment; the folder is made ready."""
+    from tensight.dump import settings as dump_settings
+    from tensight.session import dumping
+
+    found = dump_settings.load(file) if file is not None else dump_settings.from_environment()
+    if found is not None and not is_off():
+        dumping.prepare(found)
+    return found
 
 
 def _muted(baseline: Path | None) -> frozenset[str]:

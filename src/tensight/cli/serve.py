@@ -12,13 +12,30 @@ import click
     "--tls-cert", type=click.Path(exists=True), default=None, help="Certificate for another host than loopback."
 )
 @click.option("--tls-key", type=click.Path(exists=True), default=None, help="Key of the certificate.")
-def serve(host: str, port: int | None, tls_cert: str | None, tls_key: str | None) -> None:
+@click.option(
+    "--install-hook",
+    is_flag=True,
+    help="Let scripts started by plain `python` in this environment connect by TENSIGHT_SERVER, or by MindSpore's "
+    "ENABLE_MS_DEBUGGER; then end.",
+)
+@click.option("--remove-hook", is_flag=True, help="Take that away again; then end.")
+def serve(
+    host: str, port: int | None, tls_cert: str | None, tls_key: str | None, install_hook: bool, remove_hook: bool
+) -> None:
     """A server that waits for trainings.
 
     \b
     Example:  tensight serve --port 8765
               tensight run --server 127.0.0.1:8765 train.py
     """
+    if install_hook or remove_hook:
+        from tensight.session import plain
+
+        place = plain.install() if install_hook else plain.uninstall()
+        click.echo(f"{'installed' if install_hook else 'removed'}: {place}")
+        if install_hook:
+            click.echo("a script connects by: TENSIGHT_SERVER=127.0.0.1:8765 python train.py")
+        return
     from tensight import server
 
     server.serve(host, port, tls_cert=tls_cert, tls_key=tls_key)

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from tensight.compare import words
+from tensight.compare.sides import Side
 from tensight.records import Module, TensorInfo
-from tensight.store import Reader
 
 _OPERATORS = ("operator", "operator_gradient")
 OUTPUTS = ("output", "activation")
@@ -46,7 +46,7 @@ class Alignment:
         return pair.b if pair else None
 
 
-def align(a: Reader, b: Reader, mapping: Mapping[str, str] | None = None) -> Alignment:
+def align(a: Side, b: Side, mapping: Mapping[str, str] | None = None) -> Alignment:
     """Find the pairs of modules of two runs."""
     ours, theirs = _paths(a), _paths(b)
     left, right = dict.fromkeys(ours), dict.fromkeys(theirs)
@@ -88,7 +88,7 @@ def _mapped(path: str, mapping: Mapping[str, str]) -> str | None:
     return None
 
 
-def _paths(reader: Reader) -> dict[str, None]:
+def _paths(reader: Side) -> dict[str, None]:
     found = {module.path: None for network in reader.networks.values() for module in network.modules}
     found.update({info.node: None for info in reader.tensors.values() if info.kind not in _OPERATORS})
     return found
@@ -101,7 +101,7 @@ def _renamed(path: str, paths: Mapping[str, None]) -> str:
     return f"{parent}{dot}{last}"
 
 
-def _leaves(reader: Reader, among: Mapping[str, None]) -> list[tuple[str, tuple[object, ...]]]:
+def _leaves(reader: Side, among: Mapping[str, None]) -> list[tuple[str, tuple[object, ...]]]:
     """Modules without children in order of execution, each with its type and output's shape."""
     every = _paths(reader)
     parents = {path.rpartition(".")[0] for path in every if path}
@@ -112,7 +112,7 @@ def _leaves(reader: Reader, among: Mapping[str, None]) -> list[tuple[str, tuple[
     return list(found.items())
 
 
-def dialect(reader: Reader) -> str:
+def dialect(reader: Side) -> str:
     """Whose words a run uses; a program may import both frameworks, so names of parameters tell more than it does."""
     slots = {p.name.rpartition(".")[2] for network in reader.networks.values() for p in network.parameters}
     types = {module.type for network in reader.networks.values() for module in network.modules}
@@ -121,9 +121,9 @@ def dialect(reader: Reader) -> str:
     return "torch" if types & {"Linear", "Sequential", "ModuleList"} else reader.info.framework
 
 
-def modules_of(reader: Reader) -> dict[str, Module]:
+def modules_of(side: Side) -> Mapping[str, Module]:
     """Every module of a run by its path."""
-    return {module.path: module for network in reader.networks.values() for module in network.modules}
+    return side.modules
 
 
 def parameter_key(info: TensorInfo) -> str:

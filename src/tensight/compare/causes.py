@@ -13,7 +13,7 @@ from tensight.compare import words
 from tensight.compare.alignment import Alignment, dialect, modules_of
 from tensight.compare.moments import Moment
 from tensight.compare.preflight import Difference, parameters_of, setting_differences
-from tensight.store import Reader
+from tensight.compare.sides import Side
 
 Array = np.ndarray[Any, Any]
 
@@ -22,8 +22,8 @@ class Suspect(msgspec.Struct, frozen=True):
     """A moment that diverged, and all that is known around it."""
 
     moment: Moment
-    a: Reader
-    b: Reader
+    a: Side
+    b: Side
     alignment: Alignment
     preflight: list[Difference]
     values: tuple[Array, Array] | None = None

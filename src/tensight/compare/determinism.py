@@ -10,6 +10,7 @@ import msgspec
 from tensight.compare import words
 from tensight.compare.alignment import Aligned, Alignment, modules_of
 from tensight.compare.moments import Moment, of_step
+from tensight.compare.sides import Side
 from tensight.records import Module, Observation, Source, StepRecord, TensorInfo
 from tensight.store import Reader
 
@@ -55,8 +56,9 @@ def judge(a: Reader, b: Reader) -> Determinism:
         same = not len(a.steps) and not len(b.steps)
         return Determinism(same, None, None, [], 0, "no step was recorded, so there is nothing to compare")
     alignment = _same_names(a, b)
+    sides = Side([a]), Side([b])
     for step in steps:
-        moments = list(of_step(a, b, step, alignment))
+        moments = list(of_step(*sides, step, alignment))
         first = next((moment for moment in moments if _differs(moment)), None)
         if first is not None:
             return Determinism(False, step, _name(first), _sources(a, b, step, moments, first), len(steps))
@@ -139,7 +141,7 @@ def _drawn_anew(a: Reader, moments: list[Moment]) -> bool:
 
 
 def _forward(a: Reader, b: Reader, step: int, first: Moment) -> RandomSource:
-    module = modules_of(a).get(first.module)
+    module = modules_of(Side([a])).get(first.module)
     kind = words.kind_of(module.type if module else first.a.type)
     where = f"{first.module or 'the model itself'} ({kind})" + _place(first.a.source)
     if "dropout" in kind.lower() or first.a.type == "dropout" or (module is not None and _drops(module)):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
 from tensight.compare import words
 from tensight.compare.alignment import Alignment
-from tensight.records import Observation, Stats, StepRecord, TensorInfo
-from tensight.store import Reader
+from tensight.compare.joining import fitting
+from tensight.compare.sides import Side
+from tensight.records import Observation, Stats, TensorInfo
 
 PARAMETERS = ("weight", "frozen", "buffer")
 _KINDS = frozenset(
@@ -32,6 +33,7 @@ class Moment(msgspec.Struct, frozen=True):
     stage: str
     shape_a: tuple[int, ...]
     shape_b: tuple[int, ...]
+    pieces: bool = False  # put together of what several ranks or micro-steps saw
 
     @property
     def module(self) -> str:
@@ -68,33 +70,64 @@ def stage_of(info: TensorInfo, seen: Observation) -> str:
     return "backward" if "gradient" in info.kind else "forward"
 
 
-def of_step(a: Reader, b: Reader, step: int, alignment: Alignment) -> Iterator[Moment]:
-    """The moments of a step, in the order of `a`, stage by stage."""
-    theirs: dict[Key, tuple[TensorInfo, Observation]] = {}
-    for info, seen in _observations(b, b.steps.at(step)):
+def of_step(a: Side, b: Side, step: int, alignment: Alignment) -> Iterator[Moment]:
+    """The moments of a step, in the order of `a`, stage by stage.
+
+    Where one side has other ranks or micro-steps than the other, what they saw in pieces is put together.
+    """
+    apart = len(a.readers) != len(b.readers) or a.micros(step) != b.micros(step)
+    theirs: dict[Key, _Seen] = {}
+    for info, seen in b.observations(step):
         path = alignment.from_b.get(info.node)
         key = key_of(info, seen, path) if path is not None else None
         if key is not None:
-            theirs[key] = (info, seen)
-    found: list[tuple[int, int, Moment]] = []
-    for info, seen in _observations(a, a.steps.at(step)):
+            theirs.setdefault(_loose(key) if apart else key, _Seen(info, seen)).add(seen)
+    ours: dict[Key, _Seen] = {}
+    for info, seen in a.observations(step):
         key = key_of(info, seen, info.node)
-        other = theirs.get(key) if key is not None else None
-        if other is None:
+        if key is not None:
+            ours.setdefault(_loose(key) if apart else key, _Seen(info, seen)).add(seen)
+    found: list[tuple[int, int, Moment]] = []
+    for key, one in ours.items():
+        other = theirs.get(key)
+        if other is None or (apart and one.info.kind == "loss"):
             continue
-        info_b, seen_b = other
-        stage = stage_of(info, seen)
-        moment = Moment(
-            info, info_b, seen.stats, seen_b.stats, step, stage, seen.shape or info.shape, seen_b.shape or info_b.shape
-        )
-        found.append((STAGES.index(stage), seen.order, moment))
+        stats_a, stats_b = one.stats, other.stats
+        pieces = False
+        if apart:
+            stats_a, stats_b = fitting(one.pieces, other.pieces)
+            pieces = stats_a is not one.pieces[0] or stats_b is not other.pieces[0]
+        stage = stage_of(one.info, one.first)
+        shape_a, shape_b = one.first.shape or one.info.shape, other.first.shape or other.info.shape
+        moment = Moment(one.info, other.info, stats_a, stats_b, step, stage, shape_a, shape_b, pieces)
+        found.append((STAGES.index(stage), one.first.order, moment))
     found.sort(key=lambda row: row[:2])
     yield from (moment for _, _, moment in found)
 
 
-def _observations(reader: Reader, record: StepRecord) -> Iterator[tuple[TensorInfo, Observation]]:
-    tensors: Mapping[int, TensorInfo] = reader.tensors
-    for seen in record.observations:
-        info = tensors.get(seen.tensor)
-        if info is not None and seen.error is None:
-            yield info, seen
+def _loose(key: Key) -> Key:
+    kind, path, slot, call, _, phase = key
+    return kind, path, slot, call, 0, phase
+
+
+class _Seen:
+    """All that was seen of one tensor in a step."""
+
+    def __init__(self, info: TensorInfo, first: Observation) -> None:
+        self.info = info
+        self.first = first
+        self._all: list[Observation] = []
+
+    def add(self, seen: Observation) -> None:
+        self._all.append(seen)
+
+    @property
+    def stats(self) -> Stats:
+        return self._all[-1].stats
+
+    @property
+    def pieces(self) -> list[Stats]:
+        """What may be put together; a gradient adds up by itself, so the last one is the whole."""
+        if self.info.kind == "gradient" or self.info.kind in PARAMETERS:
+            return [self.stats]
+        return [seen.stats for seen in self._all]

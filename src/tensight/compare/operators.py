@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from tensight.compare.moments import Moment
 from tensight.compare.noise import MARGIN, SINGLE, between, rounding
+from tensight.compare.sides import Side
 from tensight.records import Observation, Source, TensorInfo
-from tensight.store import Reader
 
 _Key = tuple[str, str, int, str]
 
 
-def first_operator(a: Reader, b: Reader, moment: Moment) -> tuple[str | None, Source | None]:
+def first_operator(a: Side, b: Side, moment: Moment) -> tuple[str | None, Source | None]:
     """The operator's name and line; nothing where operators were not recorded."""
     kind = "operator_gradient" if moment.stage == "backward" else "operator"
     if moment.stage not in ("forward", "backward"):
@@ -28,12 +28,9 @@ def first_operator(a: Reader, b: Reader, moment: Moment) -> tuple[str | None, So
     return None, None
 
 
-def _operators(
-    reader: Reader, moment: Moment, module: str, kind: str
-) -> Iterator[tuple[_Key, TensorInfo, Observation]]:
-    for seen in reader.steps.at(moment.step).observations:
-        info = reader.tensors.get(seen.tensor)
-        if info is None or info.kind != kind or info.node != module or "empty" in info.op:
+def _operators(side: Side, moment: Moment, module: str, kind: str) -> Iterator[tuple[_Key, TensorInfo, Observation]]:
+    for info, seen in side.observations(moment.step):
+        if info.kind != kind or info.node != module or "empty" in info.op:
             continue  # what `empty` gives was not written yet
         if seen.phase in ("forward", "backward"):
             yield (info.op, info.slot, info.call, kind), info, seen

@@ -11,8 +11,8 @@ from tensight.compare import words
 from tensight.compare.alignment import Alignment, dialect, modules_of
 from tensight.compare.moments import Moment
 from tensight.compare.noise import between, rounding
+from tensight.compare.sides import Side
 from tensight.records import Part
-from tensight.store import Reader
 
 _NOT_ASKED = frozenset(("groups", "loss_scale", "batches", "foreach", "name", "format", "data_format"))
 _SIZES = frozenset(("in_features", "out_features", "in_channels", "out_channels", "normalized_shape"))
@@ -28,7 +28,7 @@ class Difference(msgspec.Struct, frozen=True):
     b: Any
 
 
-def check(a: Reader, b: Reader, alignment: Alignment, first: Iterable[Moment]) -> list[Difference]:
+def check(a: Side, b: Side, alignment: Alignment, first: Iterable[Moment]) -> list[Difference]:
     """The list; `first` are the moments of the first step."""
     found: list[Difference] = []
     for name in ("framework", "framework_version", "python", "platform", "ranks"):
@@ -53,7 +53,7 @@ def _note(found: list[Difference], what: str, a: Any, b: Any) -> None:
         found.append(Difference(what, a, b))
 
 
-def _parts(found: list[Difference], a: Reader, b: Reader) -> None:
+def _parts(found: list[Difference], a: Side, b: Side) -> None:
     for kind in ("optimizer", "loss", "loader", "scaler", "scheduler"):
         ours, theirs = ([part for part in side.parts if part.kind == kind] for side in (a, b))
         if len(ours) != len(theirs) and kind != "loader":
@@ -77,22 +77,22 @@ def _settings(found: list[Difference], what: str, a: Part, b: Part) -> None:
                 found.append(Difference(f"{what}: {name}", ours.get(name), theirs.get(name)))
 
 
-def _modes(found: list[Difference], a: Reader, b: Reader) -> None:
+def _modes(found: list[Difference], a: Side, b: Side) -> None:
     for what, name in (("training mode", "training"), ("batch size", "batch")):
         ours, theirs = (_first_forward(side, name) for side in (a, b))
         if ours is not None and theirs is not None:
             _note(found, what, ours, theirs)
 
 
-def _first_forward(side: Reader, name: str) -> Any:
-    for step in side.steps.numbers[:1]:
-        for event in side.steps.head(step).events:
+def _first_forward(side: Side, name: str) -> Any:
+    for step in side.numbers[:1]:
+        for event in side.head(step).events:
             if event.kind == "forward" and name in event.values:
                 return event.values[name]
     return None
 
 
-def _modules(found: list[Difference], a: Reader, b: Reader, alignment: Alignment) -> None:
+def _modules(found: list[Difference], a: Side, b: Side, alignment: Alignment) -> None:
     ours, theirs = modules_of(a), modules_of(b)
     for one, module in ours.items():
         other = theirs.get(alignment.b_of(one) or "") if alignment.b_of(one) is not None else None
@@ -109,7 +109,7 @@ def _modules(found: list[Difference], a: Reader, b: Reader, alignment: Alignment
         found.append(Difference("modules without a counterpart", only_a[:_MOST], only_b[:_MOST]))
 
 
-def setting_differences(a: Reader, b: Reader, path: str, alignment: Alignment) -> list[tuple[str, Any, Any]]:
+def setting_differences(a: Side, b: Side, path: str, alignment: Alignment) -> list[tuple[str, Any, Any]]:
     """Settings of a module that both runs know and that differ, sizes aside."""
     one = modules_of(a).get(path)
     other = modules_of(b).get(alignment.b_of(path) or "") if alignment.b_of(path) is not None else None
@@ -124,7 +124,7 @@ def setting_differences(a: Reader, b: Reader, path: str, alignment: Alignment) -
     ]
 
 
-def _parameters(found: list[Difference], a: Reader, b: Reader, alignment: Alignment) -> None:
+def _parameters(found: list[Difference], a: Side, b: Side, alignment: Alignment) -> None:
     ours, theirs = parameters_of(a, None), parameters_of(b, alignment)
     for key, shape in ours.items():
         if key in theirs and _without_ones(shape) != _without_ones(theirs[key]):
@@ -135,7 +135,7 @@ def _parameters(found: list[Difference], a: Reader, b: Reader, alignment: Alignm
         found.append(Difference("parameters without a counterpart", missing[:_MOST], added[:_MOST]))
 
 
-def parameters_of(side: Reader, alignment: Alignment | None) -> dict[tuple[str, str], tuple[int, ...]]:
+def parameters_of(side: Side, alignment: Alignment | None) -> dict[tuple[str, str], tuple[int, ...]]:
     """Shapes of parameters by module, as `a` calls it, and own name, in PyTorch's words."""
     found = {}
     for network in side.networks.values():

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
-from tensight.compare import noise, preflight
+from tensight.compare import losses, noise, preflight
 from tensight.compare.alignment import Alignment, align, dialect
 from tensight.compare.causes import Suspect, likely
 from tensight.compare.moments import Moment, of_step
@@ -16,19 +17,21 @@ from tensight.compare.noise import MARGIN, Distance, Floor
 from tensight.compare.operators import first_operator
 from tensight.compare.preflight import Difference, start_differs
 from tensight.compare.result import Comparison, Divergence, LossVerdict
-from tensight.store import Reader
+from tensight.compare.sides import Side
+from tensight.compare.values import Measured, Stored, measure
+from tensight.records import Stats, TensorInfo
 
 Array = np.ndarray[Any, Any]
 _MOST_ROWS = 2000
 _TELLING = 0.3  # times the floor: enough where a module's settings are known to differ
-_LOSS_GROWTH = 4.0  # rounding grows from step to step
+_MOST_VALUES = 1 << 24  # of a tensor that is looked at as a whole, to find a cause
 
 
-def compare_runs(a: Reader, b: Reader, mapping: Mapping[str, str] | None = None) -> Comparison:
+def compare_runs(a: Side, b: Side, mapping: Mapping[str, str] | None = None) -> Comparison:
     """Compare two runs; `mapping` names modules of `a` by those of `b` where names do not tell."""
     alignment = align(a, b, mapping)
-    numbers = set(b.steps.numbers)
-    steps = [step for step in a.steps.numbers if step in numbers]
+    numbers = set(b.numbers)
+    steps = [step for step in a.numbers if step in numbers]
     if not steps:
         return _nothing("the runs have no step in common")
     walk = _Walk(a, b, alignment)
@@ -40,25 +43,28 @@ def compare_runs(a: Reader, b: Reader, mapping: Mapping[str, str] | None = None)
         walk.step(step, first_moments if step == steps[0] else list(of_step(a, b, step, alignment)))
         if walk.faults:
             break
-    losses = _losses(a, b, steps, walk.rounding)
+    curve = losses.curve(a, b, steps)
+    verdict_of_losses = losses.judged(a, b, curve, walk.rounding)
     if walk.faults:
         verdict = "different"
-    elif losses.verdict == "none" and walk.exact and _equal_losses(a, b, steps):
+    elif verdict_of_losses.verdict == "none" and walk.exact and losses.equal(curve):
         verdict = "identical"
     else:
-        verdict = "different" if losses.verdict == "forward" else "rounding"
+        verdict = "different" if verdict_of_losses.verdict == "forward" else "rounding"
     reason = ""
-    if len(a.steps) != len(b.steps):
-        reason = f"A has {len(a.steps)} steps and B {len(b.steps)}: the first {len(steps)} in common were compared"
+    if len(a.numbers) != len(b.numbers):
+        reason = f"A has {len(a.numbers)} steps and B {len(b.numbers)}: the first {len(steps)} in common were compared"
     return Comparison(
         verdict,
         walk.preflight,
-        losses,
+        verdict_of_losses,
         walk.faults[0] if walk.faults else None,
         walk.faults,
         walk.rows,
         reason,
         len(steps),
+        losses=curve,
+        aligned=[one for one in alignment.pairs.values() if one.how == "order"],
     )
 
 
@@ -66,10 +72,23 @@ def _nothing(reason: str) -> Comparison:
     return Comparison("not_comparable", [], LossVerdict(None, "none"), None, [], [], reason)
 
 
+class Kept(NamedTuple):
+    """Values of a tensor that both runs have kept."""
+
+    a: Stored
+    b: Stored
+    measured: Measured
+
+    @property
+    def arrays(self) -> tuple[Array, Array] | None:
+        """Both as a whole, unless they are too large for that."""
+        return (self.a.array(), self.b.array()) if self.a.size <= _MOST_VALUES else None
+
+
 class _Walk:
     """Goes through the moments of each step and keeps what leaves the noise."""
 
-    def __init__(self, a: Reader, b: Reader, alignment: Alignment) -> None:
+    def __init__(self, a: Side, b: Side, alignment: Alignment) -> None:
         self.a = a
         self.b = b
         self.alignment = alignment
@@ -88,7 +107,7 @@ class _Walk:
         level = carried
         into: dict[tuple[str, int], float] = {}  # errors of what each module was given
         own: dict[tuple[str, str], float] = {}  # errors of gradients, against their own size
-        updates: list[tuple[Moment, Distance, tuple[Array, Array] | None]] = []
+        updates: list[tuple[Moment, Distance, Kept | None]] = []
         for moment in moments:
             kind = moment.a.kind
             if moment.stage not in ("start", "input") and kind != "loss":
@@ -96,8 +115,8 @@ class _Walk:
             scale = (
                 noise.SMALL_GRADIENT * gradients if kind == "gradient" else 1e-3 * flows if "gradient" in kind else 0.0
             )
-            values = self._kept(moment)
-            distance = self._distance(moment, floor, scale, values)
+            kept = self._kept(moment)
+            distance = self._distance(moment, floor, scale, kept)
             error = distance.error if math.isfinite(distance.error) else 1e30
             exact = self.exact
             if moment.stats_a != moment.stats_b:
@@ -117,11 +136,11 @@ class _Walk:
             follows = error <= MARGIN * explained and moment.stage != "start"
             if diverged and not follows:
                 if moment.stage == "update" and kind != "buffer":
-                    updates.append((moment, distance, values))
+                    updates.append((moment, distance, kept))
                     follows = True  # as long as nobody shows it does not
                 else:
-                    self._fault(moment, distance, values)
-            self._row(moment, distance, "follows" if diverged and follows else "different" if diverged else "", values)
+                    self._fault(moment, distance, kept)
+            self._row(moment, distance, "follows" if diverged and follows else "different" if diverged else "", kept)
             if kind == "module_input":
                 into[moment.module, moment.a.call] = max(error, into.get((moment.module, moment.a.call), 0.0))
             elif kind == "gradient":
@@ -129,8 +148,8 @@ class _Walk:
             if moment.stage in ("start", "update"):
                 self._weights[moment.module, moment.a.slot] = error
             level = max(level, error) if moment.stage != "update" else level
-        for moment, distance, values in self._believed(updates, moments):
-            self._fault(moment, distance, values)
+        for moment, distance, kept in self._believed(updates, moments):
+            self._fault(moment, distance, kept)
             for row in self.rows:
                 if (row["step"], row["phase"], row["module"], row["tensor"]) == _place(moment):
                     row["verdict"] = "different"
@@ -157,8 +176,8 @@ class _Walk:
         return any(name != "momentum" for name, _, _ in found)
 
     def _believed(
-        self, updates: list[tuple[Moment, Distance, tuple[Array, Array] | None]], moments: list[Moment]
-    ) -> list[tuple[Moment, Distance, tuple[Array, Array] | None]]:
+        self, updates: list[tuple[Moment, Distance, Kept | None]], moments: list[Moment]
+    ) -> list[tuple[Moment, Distance, Kept | None]]:
         """Updates that an optimizer must answer for.
 
         Adaptive optimizers blow up gradients that are nothing but rounding (those of a key's bias in attention) to
@@ -181,18 +200,15 @@ class _Walk:
     def _of_module(self, module: str) -> float:
         return max((error for (path, _), error in self._weights.items() if path == module), default=0.0)
 
-    def _kept(self, moment: Moment) -> tuple[Array, Array] | None:
-        if moment.a.kind in ("weight", "buffer", "frozen") and moment.stage != "update":
+    def _kept(self, moment: Moment) -> Kept | None:
+        if moment.pieces or (moment.a.kind in ("weight", "buffer", "frozen") and moment.stage != "update"):
             return None  # a kept weight is that after the update
-        one, other = moment.a.id, moment.b.id
-        if one not in self.a.kept.get(moment.step, ()) or other not in self.b.kept.get(moment.step, ()):
+        x, y = self.a.kept(moment.step, moment.a.id), self.b.kept(moment.step, moment.b.id)
+        if x is None or y is None or x.size != y.size or x.size != moment.stats_a.count:
             return None
-        x, y = self.a.tensor(moment.step, one), self.b.tensor(moment.step, other)
-        if x is None or y is None or x.array.size != y.array.size or x.array.size != moment.stats_a.count:
-            return None
-        return x.array, y.array
+        return Kept(x, y, measure(x, y))
 
-    def _distance(self, moment: Moment, floor: Floor, scale: float, values: tuple[Array, Array] | None) -> Distance:
+    def _distance(self, moment: Moment, floor: Floor, scale: float, kept: Kept | None) -> Distance:
         if moment.stage == "start":
             return noise.between(moment.stats_a, moment.stats_b, preflight.EXACT)
         value = max(floor.value, noise.rounding(moment.a.dtype), noise.rounding(moment.b.dtype))
@@ -200,16 +216,20 @@ class _Walk:
             value = floor.value
         if moment.stage in ("backward", "update"):
             value *= noise.BACKWARD
-        if values is not None:
-            return noise.elementwise(*values, value, scale)
+        if kept is not None:
+            return kept.measured.distance(value, scale)
         return noise.between(moment.stats_a, moment.stats_b, value, scale)
 
-    def _fault(self, moment: Moment, distance: Distance, values: tuple[Array, Array] | None) -> None:
+    def _fault(self, moment: Moment, distance: Distance, kept: Kept | None) -> None:
+        given = moment.a.slot if moment.a.kind == "module_input" else ""
+        given_to = moment.module
+        if given:
+            moment = self._of_parent(moment)
         if any(fault.module == moment.module and fault.phase == moment.stage for fault in self.faults):
             return
         if self.faults and self.faults[0].phase not in ("start", moment.stage):
             return  # what follows in later phases is most likely a consequence
-        suspect = Suspect(moment, self.a, self.b, self.alignment, self.preflight, values)
+        suspect = Suspect(moment, self.a, self.b, self.alignment, self.preflight, kept.arrays if kept else None)
         op, source = first_operator(self.a, self.b, moment)
         source = source or moment.a.source
         pair = self.alignment.pairs.get(moment.module)
@@ -225,12 +245,23 @@ class _Walk:
                 likely_cause=likely(suspect),
                 file=source.file if source else None,
                 line=source.line if source else None,
-                tensor=_tensor(moment),
+                tensor=f"{given} of {given_to}" if given else _tensor(moment),
                 aligned_by=pair.how if pair else "path",
             )
         )
 
-    def _row(self, moment: Moment, distance: Distance, verdict: str, values: tuple[Array, Array] | None) -> None:
+    def _of_parent(self, moment: Moment) -> Moment:
+        """What a module was given is the work of the one around it."""
+
+        def parent(info: TensorInfo, side: Side) -> TensorInfo:
+            path = info.node.rpartition(".")[0]
+            module = side.modules.get(path)
+            return msgspec.structs.replace(info, node=path, type=module.type if module else "", kind="output", op="")
+
+        ours, theirs = parent(moment.a, self.a), parent(moment.b, self.b)
+        return msgspec.structs.replace(moment, a=ours, b=theirs)
+
+    def _row(self, moment: Moment, distance: Distance, verdict: str, kept: Kept | None) -> None:
         """`verdict` is 'different', 'follows' from what the module was given, or '' inside the noise."""
         if len(self.rows) >= _MOST_ROWS:
             return
@@ -244,12 +275,21 @@ class _Walk:
             "tensor": _tensor(moment),
             "error": distance.error,
             "floor": distance.floor,
-            "verdict": verdict or ("identical" if same else "rounding"),
+            "verdict": verdict
+            or ("identical" if same else "suspicious" if distance.ratio > MARGIN / 2 else "rounding"),
             "by": distance.by,
+            "shape": list(moment.shape_a),
+            "shape_b": list(moment.shape_b),
+            "a": _brief(moment.stats_a),
+            "b": _brief(moment.stats_b),
         }
-        if values is not None:
-            row.update(noise.columns(*values))
+        if kept is not None:
+            row.update(kept.measured.columns)
         self.rows.append(row)
+
+
+def _brief(stats: Stats) -> dict[str, float | int | None]:
+    return {"mean": stats.mean, "min": stats.min, "max": stats.max, "l2": stats.l2, "bad": stats.bad}
 
 
 def _place(moment: Moment) -> tuple[int, str, str, str]:
@@ -262,26 +302,3 @@ def _size(moment: Moment) -> float:
 
 def _tensor(moment: Moment) -> str:
     return f"gradient of {moment.a.slot}" if "gradient" in moment.a.kind else moment.a.slot
-
-
-def _losses(a: Reader, b: Reader, steps: list[int], rounding: float) -> LossVerdict:
-    tolerance = MARGIN * MARGIN * rounding if rounding <= noise.SINGLE else MARGIN * rounding
-    for step in steps:
-        one, other = a.steps.head(step).loss, b.steps.head(step).loss
-        if one is None or other is None:
-            continue
-        if math.isnan(one) and math.isnan(other):
-            continue
-        size = max(abs(one), abs(other))
-        if not math.isfinite(size):
-            differs = one != other
-        else:
-            differs = size > 0 and abs(one - other) / size > tolerance * min(_LOSS_GROWTH**step, 1e3)
-        if differs:
-            return LossVerdict(step, "forward" if step == steps[0] else "backward_or_update", one, other)
-    return LossVerdict(None, "none")
-
-
-def _equal_losses(a: Reader, b: Reader, steps: list[int]) -> bool:
-    pairs = ((a.steps.head(step).loss, b.steps.head(step).loss) for step in steps)
-    return all(repr(one) == repr(other) for one, other in pairs)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from tensight.compare.alignment import Aligned
 from tensight.compare.preflight import Difference
 
 VERDICTS = ("identical", "rounding", "different", "not_comparable")
@@ -26,6 +27,7 @@ class Divergence(msgspec.Struct, frozen=True):
     line: int | None = None
     tensor: str = ""  # 'output.0', 'weight', 'gradient of weight', 'loss'
     aligned_by: str = "path"
+    rank: int | None = None  # where several ranks were compared one by one
 
 
 class LossVerdict(msgspec.Struct, frozen=True):
@@ -35,6 +37,23 @@ class LossVerdict(msgspec.Struct, frozen=True):
     verdict: str
     a: float | None = None
     b: float | None = None
+
+
+class LossPair(msgspec.Struct, frozen=True):
+    """The losses of one step; `relative` is their distance over the larger one."""
+
+    step: int
+    a: float
+    b: float
+    relative: float
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """One thing a resumed training must get back: `restored` is None where it cannot be told."""
+
+    what: str  # 'weights' | 'buffers' | 'data position' | 'random state' | 'scheduler' | 'scaler' | 'optimizer state'
+    restored: bool | None
+    why: str = ""
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -48,11 +67,19 @@ class Comparison(msgspec.Struct, frozen=True):
     rows: list[dict[str, Any]]
     reason: str = ""
     steps: int = 0
+    losses: list[LossPair] = []
+    resumed: list[Restored] = []  # of a resumed training: what was, and what was not
+    aligned: list[Aligned] = []  # pairs of modules that only their order and shapes speak for
 
     def to_dict(self) -> dict[str, Any]:
         """As `tensight compare --json` prints it."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         return found
+
+    def __str__(self) -> str:
+        from tensight.compare.telling import told
+
+        return told(self)
 
     def _repr_html_(self) -> str:
         import html

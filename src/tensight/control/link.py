@@ -7,6 +7,7 @@ so that the server sees a killed training immediately, whatever data loader work
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import socket
@@ -24,12 +25,16 @@ from websockets.protocol import State as WireState
 from websockets.uri import parse_uri
 
 from tensight.control.address import Address
+from tensight.control.meeting import Meeting
 from tensight.control.messages import (
     PATH,
     TOKEN_HEADER,
+    Agreed,
+    Dissolved,
     FromTraining,
     Goodbye,
     Hello,
+    Meet,
     Pages,
     Status,
     ToTraining,
@@ -40,6 +45,7 @@ from tensight.control.messages import (
 HEARTBEAT = 2.0
 SILENCE = 15.0  # a server that says nothing for so long is gone
 RETRY = 1.0
+PATIENCE = 15.0  # for one answer of the server, which may only just have been started
 
 
 class Link:
@@ -49,13 +55,16 @@ class Link:
     readable when something has come or the connection has changed.
     """
 
-    def __init__(self, address: Address | Callable[[], Address | None], hello: Hello) -> None:
+    def __init__(
+        self, address: Address | Callable[[], Address | None], hello: Hello | Callable[[], Hello | None]
+    ) -> None:
         self._address = (lambda: address) if isinstance(address, Address) else address  # asked again at every try
+        self._hello = (lambda: hello) if isinstance(hello, Hello) else hello  # None: not known yet who we are
+        self.meeting = Meeting()
         self.refused = ""  # why the server does not want us; then no further try is made
         self.lost_since: float | None = time.monotonic()  # None while connected
         self.pages = 0
         self.pid = os.getpid()
-        self._hello = hello
         self._status: Status | None = None
         self._inbox: deque[ToTraining] = deque()
         self._outbox: deque[FromTraining] = deque()
@@ -97,7 +106,7 @@ class Link:
 
     def wait(self, seconds: float, *also: int) -> None:
         """Sleep until something has come, one of the file descriptors `also` is readable, or the time is over."""
-        select.select([self.wake, *also], [], [], seconds)
+        _readable((self.wake, *also), seconds)
 
     def close(self, ended: str, seconds: float = 2.0) -> None:
         """Say goodbye and wait a moment until it is out; without a connection nothing is waited for."""
@@ -130,12 +139,12 @@ class Link:
         while not self._closing and not self.refused:
             try:
                 self._talk()
-            except (OSError, msgspec.MsgspecError, EOFError):
-                pass  # the server is gone, or is none of ours
+            except Exception:
+                pass  # the server is gone, or is none of ours; whatever it is, this thread must stay and try again
             finally:
                 self._disconnected()
             if not self._closing:
-                select.select([self._wake_link], [], [], RETRY)
+                _readable((self._wake_link,), RETRY)
                 _drain(self._wake_link)
 
     def _disconnected(self) -> None:
@@ -148,8 +157,8 @@ class Link:
         _poke(self._wake_training)
 
     def _talk(self) -> None:
-        address = self._address()
-        if address is None:
+        address, hello = self._address(), self._hello()
+        if address is None or hello is None:
             return
         self._socket = stream = _connect(address)
         wire = ClientProtocol(parse_uri(f"ws://{address.netloc}{PATH}"), max_size=2**24)
@@ -159,7 +168,6 @@ class Link:
         self._flush(wire, stream)
         while wire.state is WireState.CONNECTING and wire.handshake_exc is None:
             self._read(wire, stream)
-            wire.events_received()
         if wire.handshake_exc is not None or wire.state is not WireState.OPEN:
             response = getattr(wire.handshake_exc, "response", None)
             if response is not None and response.status_code in (401, 403):
@@ -167,17 +175,18 @@ class Link:
             return
         self._outbox.clear()
         self.lost_since = None  # from here on a status is queued, so none can fall between the two lines below
-        self._write(wire, stream, self._hello)
+        self._write(wire, stream, hello)
         if self._status is not None:
             self._write(wire, stream, self._status)
         _poke(self._wake_training)
+        self._take(wire)  # the server's first words may have come together with its handshake
+        self._flush(wire, stream)
         self._exchange(wire, stream)
 
     def _exchange(self, wire: ClientProtocol, stream: socket.socket) -> None:
         heard = beaten = time.monotonic()
         while wire.state is WireState.OPEN:
-            both: list[int | socket.socket] = [stream, self._wake_link]
-            readable, _, _ = select.select(both, [], [], HEARTBEAT)
+            readable = _readable((stream.fileno(), self._wake_link), HEARTBEAT)
             now = time.monotonic()
             if self._wake_link in readable:
                 _drain(self._wake_link)
@@ -192,7 +201,7 @@ class Link:
             if now - beaten >= HEARTBEAT and self._status is not None:
                 self._write(wire, stream, msgspec.structs.replace(self._status, watchpoints=None))
                 beaten = now
-            if stream in readable:
+            if stream.fileno() in readable:
                 self._read(wire, stream)
                 heard = now
                 self._take(wire)
@@ -207,6 +216,11 @@ class Link:
                 message = read_to_training(event.data)
                 if isinstance(message, Pages):
                     self.pages = message.count
+                elif isinstance(message, Meet | Agreed | Dissolved):
+                    # answered here: the training itself may be waiting for another rank
+                    answer = self.meeting.hear(message)
+                    if answer is not None:
+                        wire.send_binary(encode(answer))
                 else:
                     self._inbox.append(message)
                 came = True
@@ -234,7 +248,7 @@ class Link:
 
 
 def _connect(address: Address) -> socket.socket:
-    stream = socket.create_connection((address.host, address.port), timeout=5.0)
+    stream = socket.create_connection((address.host, address.port), timeout=PATIENCE)
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if not address.tls:
         return stream
@@ -242,6 +256,14 @@ def _connect(address: Address) -> socket.socket:
     # A certificate that we were given as a file is known by itself; its names are those other machines use.
     context.check_hostname = not address.trust
     return context.wrap_socket(stream, server_hostname=address.host)
+
+
+def _readable(descriptors: tuple[int, ...], seconds: float) -> set[int]:
+    """Those that can be read, or have ended. A program may have thousands of files open: `select` knows only 1024."""
+    waiting = select.poll()
+    for one in descriptors:
+        waiting.register(one, select.POLLIN)
+    return {one for one, _ in waiting.poll(max(0, math.ceil(1000 * seconds)))}
 
 
 def _pipe() -> tuple[int, int]:

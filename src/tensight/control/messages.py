@@ -11,7 +11,7 @@ from tensight.control.commands import Command
 from tensight.control.machine import Machine
 from tensight.records import RunInfo, Watchpoint
 
-WIRE = 1
+WIRE = 2
 """Version of these messages; both ends must have the same."""
 
 PATH = "/api/training"
@@ -61,6 +61,25 @@ class Answer(msgspec.Struct, frozen=True, tag="answer"):
     error: str = ""
 
 
+class Boundary(msgspec.Struct, frozen=True, tag="boundary"):
+    """Where a rank is, asked by `Meet`: the last step it ended, and whether it will hold at the proposed one.
+
+    `asleep` means that it cannot promise yet, since it does not hear of every step; it does from the next one on.
+    """
+
+    round: int
+    step: int
+    yes: bool
+    asleep: bool = False
+
+
+class Wish(msgspec.Struct, frozen=True, tag="wish"):
+    """One of several ranks has, behind this step, a reason to pause: they can only do that together."""
+
+    step: int
+    reason: str
+
+
 class Goodbye(msgspec.Struct, frozen=True, tag="goodbye"):
     """The training is over; nothing follows."""
 
@@ -80,8 +99,28 @@ class Pages(msgspec.Struct, frozen=True, tag="pages"):
     count: int
 
 
-FromTraining = Hello | Status | Answer | Goodbye
-ToTraining = Request | Pages
+class Meet(msgspec.Struct, frozen=True, tag="meet"):
+    """Can you still hold behind this step? A new round takes the place of the one before."""
+
+    round: int
+    step: int
+
+
+class Agreed(msgspec.Struct, frozen=True, tag="agreed"):
+    """All ranks hold there; `reason` says why."""
+
+    round: int
+    reason: str
+
+
+class Dissolved(msgspec.Struct, frozen=True, tag="dissolved"):
+    """The ranks do not meet: go on."""
+
+    round: int
+
+
+FromTraining = Hello | Status | Answer | Boundary | Wish | Goodbye
+ToTraining = Request | Pages | Meet | Agreed | Dissolved
 
 encode = msgspec.msgpack.Encoder().encode
 read_from_training = msgspec.msgpack.Decoder(FromTraining).decode

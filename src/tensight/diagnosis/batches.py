@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from tensight.records import Event, Source
 from tensight.records.event import Value
 
+MOST_SIZES = 256  # that are kept of one loader
+
 
 @dataclass(slots=True)
 class LoaderBatches:
@@ -16,6 +18,29 @@ class LoaderBatches:
     first_nan: int = -1
     nan_values: dict[str, Value] = field(default_factory=dict)  # of the first batch with a NaN
     source: Source | None = None
+    count: int = 0  # batches so far
+    restarts: int = 0  # of which the first of an iteration
+    repeats: int = 0  # of which the same as an earlier one of the iteration
+    judged: int = 0  # of which looked at
+    first_repeat: int = -1
+    sizes: list[tuple[int, float]] = field(default_factory=list)  # (step, std of the first tensor), thinned
+    stride: int = 1
+
+    def add(self, step: int, values: dict[str, Value]) -> None:
+        self.count += 1
+        self.restarts += values.get("index") == 0
+        std = values.get("std.0")
+        if isinstance(std, (int, float)):
+            self.judged += 1
+            if self.judged % self.stride == 0:
+                self.sizes.append((step, float(std)))
+                if len(self.sizes) > MOST_SIZES:
+                    self.sizes = self.sizes[::2]
+                    self.stride *= 2
+        if values.get("repeat_of") is not None:
+            self.repeats += 1
+            if self.first_repeat < 0:
+                self.first_repeat = step
 
 
 class Batches:
@@ -32,6 +57,7 @@ class Batches:
             if seen is None:
                 seen = self.loaders[event.part] = LoaderBatches(event.part)
             seen.source = event.source or seen.source
+            seen.add(step, event.values)
             if seen.first_nan < 0 and any(value for key, value in event.values.items() if key.startswith("nan.")):
                 seen.first_nan = step
                 seen.nan_values = event.values

@@ -12,6 +12,7 @@ from tensight.diagnosis.kept import Kept
 from tensight.diagnosis.ledger import Entry, Ledger
 from tensight.diagnosis.losses import LossCalls
 from tensight.diagnosis.modes import Modes
+from tensight.diagnosis.noted import Noted
 from tensight.diagnosis.order import CallOrder
 from tensight.diagnosis.replicas import Alone
 from tensight.diagnosis.series import Series
@@ -39,10 +40,13 @@ class Case:
         self.losses = LossCalls()
         self.batches = Batches()
         self.compiles = Compiles()
+        self.noted = Noted()
         self.trouble = Trouble(self.tensors)
         self.loss = Series()
         self.first_losses: list[tuple[int, tuple[float, ...]]] = []  # what each backward was given, first steps
         self.scalars: dict[str, Series] = {}
+        self.waits = Series()  # seconds of a step before the network was called, of steps that were hardly watched
+        self.wait_shares = Series()
         self.steps = 0  # records so far
         self.deep_steps = 0  # of which with gradients and weights
         self.last_step = -1
@@ -70,6 +74,7 @@ class Case:
         if part.kind == "optimizer":
             self.order.optimizer(part.name)
             self.order.networks_of[part.name] = {name.partition(":")[0] for name in part.parameters}
+            self.order.parameters_of[part.name] = frozenset(part.parameters)
 
     def tensor(self, info: TensorInfo) -> None:
         self.tensors[info.id] = info
@@ -86,7 +91,13 @@ class Case:
             self.loss.add(record.step, record.loss)
             if len(self.first_losses) < 8 and record.losses:
                 self.first_losses.append((record.step, record.losses))
+        waited = record.scalars.get("before_forward")
+        if waited is not None and record.losses and record.seconds > 0:
+            self.waits.add(record.step, waited)
+            self.wait_shares.add(record.step, waited / record.seconds)
         for name, value in record.scalars.items():
+            if name == "before_forward":
+                continue
             series = self.scalars.get(name)
             if series is None:
                 series = self.scalars[name] = Series()
@@ -98,6 +109,7 @@ class Case:
             self.losses.follow(record.step, record.events)
             self.batches.follow(record.step, record.events)
             self.compiles.follow(record.step, record.events)
+            self.noted.follow(record.step, record.events)
         if record.observations and record.depth:  # at the lightest depth the loss is all there is
             self._keep(record)
             self.ledger.follow(record.step, record.observations)

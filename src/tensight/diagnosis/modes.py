@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from tensight.records import Event, Source
 
+BURST = 2  # forward passes without gradients in one step
+
 
 @dataclass(slots=True)
 class NetworkMode:
@@ -17,6 +19,12 @@ class NetworkMode:
     eval_now: bool = False
     eval_source: Source | None = None  # the line that switched, as it was when the run of steps began
     latest_eval_source: Source | None = None
+    switched: bool = False  # somebody has called eval() on it
+    bursts: int = 0  # steps with several forward passes without gradients in training mode
+    burst_calls: int = 0
+    first_burst: int = -1
+    burst_source: Source | None = None
+    steps: int = 0  # that trained it
 
 
 @dataclass(slots=True)
@@ -40,11 +48,17 @@ class Modes:
     def follow(self, step: int, events: tuple[Event, ...]) -> None:
         backward = updated = False
         forwards: dict[str, bool] | None = None
+        blind: dict[str, list[Event]] | None = None  # forward passes without gradients, in training mode
         for event in events:
             kind = event.kind
             if kind == "forward":
                 values = event.values
-                if values.get("grad", True):
+                if not values.get("grad", True):
+                    if values.get("training"):
+                        if blind is None:
+                            blind = {}
+                        blind.setdefault(event.part, []).append(event)
+                else:
                     if forwards is None:
                         forwards = {}
                     forwards[event.part] = forwards.get(event.part, False) or bool(values.get("training"))
@@ -54,12 +68,28 @@ class Modes:
                 updated = True
             elif kind == "mode":
                 if not event.values.get("node") and event.values.get("training") is False:
-                    self._of(event.part).latest_eval_source = event.source
+                    mode = self._of(event.part)
+                    mode.latest_eval_source, mode.switched = event.source, True
             elif kind == "dropout":
                 self._dropout(step, event)
+        if blind is not None:
+            self._blind(step, blind)
         if backward and updated and forwards:
             for name, training in forwards.items():
                 self._count(step, self._of(name), training)
+
+    def _blind(self, step: int, blind: dict[str, list[Event]]) -> None:
+        """Several passes in a row without gradients are an evaluation; one may be a rollout, a sample, a target."""
+        if len(blind) > 1:
+            return
+        for network, passes in blind.items():
+            if len(passes) >= BURST:
+                mode = self._of(network)
+                mode.bursts += 1
+                mode.burst_calls += len(passes)
+                mode.burst_source = passes[0].source or mode.burst_source
+                if mode.first_burst < 0:
+                    mode.first_burst = step
 
     def _of(self, network: str) -> NetworkMode:
         mode = self.networks.get(network)
@@ -68,6 +98,7 @@ class Modes:
         return mode
 
     def _count(self, step: int, mode: NetworkMode, training: bool) -> None:
+        mode.steps += 1
         if training:
             mode.trained += 1
             mode.eval_now = False

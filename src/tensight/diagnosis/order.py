@@ -28,6 +28,15 @@ class OptimizerCalls:
     clipped_scaled: int = 0  # clipped before unscale, while a scaler was at work
     first_clipped_scaled: int = -1
     unscaled: bool = False  # since the last step
+    cleared: bool = False  # gradients of its last backward pass were cleared
+    emptied: int = 0  # steps on gradients that had been cleared after their backward pass
+    first_emptied: int = -1
+    late_clips: int = 0  # clipped after a step had used the gradients
+    first_late_clip: int = -1
+    clips: list[tuple[float, float]] = field(default_factory=list)  # (norm, limit), the latest
+    again: int = 0  # steps on a backward pass that another optimizer, of the same parameters, had stepped with
+    again_with: str = ""
+    first_again: int = -1
 
 
 @dataclass(slots=True)
@@ -51,11 +60,14 @@ class CallOrder:
         self.optimizers: dict[str, OptimizerCalls] = {}
         self.lines: dict[tuple[str, int], BackwardLine] = {}
         self.networks_of: dict[str, set[str]] = {}  # optimizer → networks it holds parameters of
+        self.parameters_of: dict[str, frozenset[str]] = {}  # optimizer → 'network:parameter' that it holds
+        self._stepped_since: list[str] = []  # optimizers that stepped since the last backward pass
         self.backwards = 0
         self.updates = 0
         self.clip_source: Source | None = None
         self.scaling = False  # a scaler with a scale other than 1 is at work
         self.schedulers: dict[str, Source | None] = {}
+        self.scheduler_steps = 0
         self._pending: list[BackwardLine] = []
         self._backward_source: Source | None = None
 
@@ -78,6 +90,7 @@ class CallOrder:
                 self.scaling = isinstance(scale, (int, float)) and scale != 1
             elif kind == "scheduler_step":
                 self.schedulers.setdefault(event.part, event.source)
+                self.scheduler_steps += 1
 
     def optimizer(self, name: str) -> OptimizerCalls:
         calls = self.optimizers.get(name)
@@ -111,6 +124,8 @@ class CallOrder:
             if not calls.fresh and self._trains(calls.name, event.part):
                 calls.dirty = cleared is False
             calls.fresh = True
+            calls.cleared = False
+        self._stepped_since.clear()
 
     def _stepped(self, step: int, event: Event) -> None:
         calls = self.optimizer(event.part)
@@ -123,6 +138,12 @@ class CallOrder:
             return
         calls.steps += 1
         self.updates += 1
+        if calls.cleared and not calls.fresh:
+            calls.emptied += 1
+            if calls.first_emptied < 0:
+                calls.first_emptied = step
+        else:
+            self._shares(step, calls)
         if calls.used_since_zero and calls.fresh and calls.dirty:
             calls.reused += 1
             if calls.first_reuse < 0:
@@ -130,9 +151,25 @@ class CallOrder:
         calls.used_since_zero += 1
         calls.fresh = False
 
+    def _shares(self, step: int, calls: OptimizerCalls) -> None:
+        """Whether another optimizer has stepped with the same gradients of the same parameters."""
+        own = self.parameters_of.get(calls.name, frozenset())
+        for other in self._stepped_since:
+            if other != calls.name and own & self.parameters_of.get(other, frozenset()):
+                calls.again += 1
+                calls.again_with = other
+                if calls.first_again < 0:
+                    calls.first_again = step
+                break
+        if calls.name not in self._stepped_since:
+            self._stepped_since.append(calls.name)
+
     def _zeroed(self, step: int, event: Event) -> None:
         for calls in self._meant(event.part):
             calls.zeroed += 1
+            own = event.part == calls.name or self._trains(calls.name, event.part)
+            if calls.fresh and own and not event.values.get("noticed"):
+                calls.cleared = True
             calls.zero_source = event.source or calls.zero_source
             calls.used_since_zero = 0
             calls.fresh = False
@@ -158,6 +195,15 @@ class CallOrder:
 
     def _clipped(self, step: int, event: Event) -> None:
         self.clip_source = event.source or self.clip_source
+        norm, limit = event.values.get("norm"), event.values.get("max_norm")
+        for calls in self._meant(event.part):
+            if isinstance(norm, (int, float)) and isinstance(limit, (int, float)):
+                calls.clips.append((float(norm), float(limit)))
+                del calls.clips[:-LATEST]
+            if event.part == calls.name and calls.steps and not calls.fresh and calls.used_since_zero:
+                calls.late_clips += 1
+                if calls.first_late_clip < 0:
+                    calls.first_late_clip = step
         if not self.scaling:
             return
         meant = self._meant(event.part)

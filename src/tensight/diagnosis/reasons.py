@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensight.diagnosis.reasons_line import mended
+from tensight.diagnosis.reasons_words import spoken
 from tensight.records import Replay
 
 NUMERIC = "numeric-nonfinite"
@@ -521,5 +522,5 @@ def explain(replay: Replay) -> Reason | None:
     for function in functions:
         found = function(given)
         if found is not None:
-            return found
+            return replace(found, why=spoken(replay, found.why), fix=tuple(spoken(replay, f) for f in found.fix))
     return None

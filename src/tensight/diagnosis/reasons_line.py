@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+_MODULES = ("torch", "F", "np", "math", "nn", "ops", "mint", "ms", "mnp")
 _SIMPLE = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
 
 
@@ -74,7 +75,7 @@ def _argument(node: ast.AST, names: frozenset[str]) -> tuple[ast.expr, bool] | N
         if isinstance(function, ast.Name) and function.id in names and node.args:
             return node.args[0], False
         if isinstance(function, ast.Attribute) and function.attr in names:
-            module = isinstance(function.value, ast.Name) and function.value.id in ("torch", "F", "np", "math", "nn")
+            module = isinstance(function.value, ast.Name) and function.value.id in _MODULES
             if module or ast.unparse(function.value) in ("torch.nn.functional", "nn.functional", "torch.linalg"):
                 return (node.args[0], False) if node.args else None
             return function.value, True

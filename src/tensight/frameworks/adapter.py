@@ -42,7 +42,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from tensight.records import Depth, Level, Needs, Network, Part, Phase, Source, Stats, TensorInfo
+from tensight.frameworks.tap import Tap
+from tensight.records import Depth, Graph, Level, Needs, Network, Part, Phase, Source, Stats, TensorInfo
 from tensight.records.event import Value
 
 Array = np.ndarray[Any, Any]
@@ -56,6 +57,8 @@ class Sink(Protocol):
     level: Level
     step: int
     keep_tensors: bool  # whether tensors of this step are to be kept (`keep`)
+    tap: Tap | None  # who wants tensors and operators of this step themselves
+    structure: bool  # whether the structure of this step is to be told (`graph`)
 
     def new_id(self) -> int: ...
     def network(self, network: Network) -> None: ...
@@ -75,6 +78,10 @@ class Sink(Protocol):
         """A tensor that was there and could not be judged: `error` is an ErrorCode."""
         ...
 
+    def wants(self, tensor: int) -> bool:
+        """While `keep_tensors` is set: whether the values of the tensor that was just observed are to be kept."""
+        ...
+
     def keep(self, tensor: int, value: Array) -> None: ...
     def event(
         self, kind: str, part: str = "", values: Mapping[str, Value] | None = None, source: Source | None = None
@@ -90,6 +97,10 @@ class Sink(Protocol):
 
     def updated(self, optimizer: str) -> None: ...
     def weights_changed(self) -> None: ...
+    def graph(self, graph: Graph) -> None:
+        """The structure of the step in which `structure` was set; told when that step is over."""
+        ...
+
     def gap(self, what: str, reason: str, remedy: str = "") -> None:
         """Something of the training that is not watched, for the coverage line."""
         ...

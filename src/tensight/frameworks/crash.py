@@ -17,7 +17,10 @@ from tensight.frameworks.source import is_user_file, source_of
 from tensight.records import Source
 
 # framework's import name → who adds to a crash what only the framework knows. One line adds a framework.
-DESCRIBERS = {"torch": "tensight.frameworks.torch.crash:add_to"}
+DESCRIBERS = {
+    "torch": "tensight.frameworks.torch.crash:add_to",
+    "mindspore": "tensight.frameworks.mindspore.crash:add_to",
+}
 
 
 class Input(msgspec.Struct, frozen=True):

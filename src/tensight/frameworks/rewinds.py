@@ -28,6 +28,32 @@ class Seen(msgspec.Struct, frozen=True):
     values: dict[str, Array] = {}
 
 
+class Again(msgspec.Struct, frozen=True):
+    """A step that a `Shadow` ran again: what was seen, its loss, and what went wrong on the way."""
+
+    seen: Seen | None
+    loss: float | None = None
+    trouble: str = ""
+    exact: bool = True  # the same code ran; False where compiled code was run as Python
+
+
+class Shadow(Protocol):
+    """What an adapter offers that keeps what the last step was given, instead of `Rewinds`."""
+
+    def hindrance(self, step: int) -> str:
+        """Why this step cannot be run again, in one sentence; '' when it can."""
+        ...
+
+    def before_copy(self) -> None:
+        """The process is about to be copied; `after_copy` follows, in the training as in the copy."""
+        ...
+
+    def after_copy(self, *, copy: bool) -> None: ...
+    def run_again(self, step: int) -> Again:
+        """In a copy of the process: the step, with every operator in view."""
+        ...
+
+
 class Look(Protocol):
     """Full observation of steps, in a process that may be slow."""
 
@@ -139,4 +165,4 @@ def load_imported() -> Rewinds | None:
     return next((load(name) for name in REWINDS if name in sys.modules), None)
 
 
-__all__ = ["REWINDS", "Look", "Report", "Rewinds", "Seen", "load", "load_imported"]
+__all__ = ["REWINDS", "Again", "Look", "Report", "Rewinds", "Seen", "Shadow", "load", "load_imported"]

@@ -6,6 +6,7 @@ format, the JSON schema and the page's TypeScript types.
 
 from tensight.records.event import Event
 from tensight.records.finding import Evidence, Finding, Where
+from tensight.records.graph import Graph, GraphInfo, GraphNode
 from tensight.records.hit import ErrorCode, Hit, Watchpoint
 from tensight.records.network import Module, Network, Parameter, Part
 from tensight.records.observation import Observation, TensorInfo
@@ -25,6 +26,9 @@ __all__ = [
     "Evidence",
     "Finding",
     "Gap",
+    "Graph",
+    "GraphInfo",
+    "GraphNode",
     "Hit",
     "Kind",
     "Level",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensight.errors import FormatError, NameNotFound
 from tensight.records import Coverage, Ended, Network, Part, Replay, RunEnd, RunInfo, TensorInfo, Watchpoint
-from tensight.runs import report
+from tensight.runs import foreign, report
 from tensight.runs.findings import Findings, merge
 from tensight.runs.hits import Hits
 from tensight.runs.muting import mute, muted_beside
@@ -259,6 +259,9 @@ def _run_folder(path: Path) -> Path:
             path = path.parent
     if ranks(path):
         return path
+    shown = foreign.run_of(path)
+    if shown is not None:
+        return shown
     inside = sorted(child.name for child in path.iterdir() if child.is_dir() and ranks(child))
     if inside:
         some = ", ".join(inside[:5]) + (", …" if len(inside) > 5 else "")

@@ -23,6 +23,7 @@ from tensight.records import (
     Watchpoint,
 )
 from tensight.records.run import Ended
+from tensight.server import compare_answers, graph_answers, tensor_answers
 
 Mode = Literal["run", "view", "serve"]
 
@@ -54,18 +55,30 @@ class RunRow(msgspec.Struct, frozen=True):
     error: str = ""  # why it cannot be read
 
 
+class RankRow(msgspec.Struct, frozen=True):
+    """One rank of a connected training."""
+
+    rank: int
+    state: State
+    step: int = -1
+    client: str = ""
+    device: str = ""
+    node: str | None = None
+
+
 class Control(msgspec.Struct, frozen=True):
-    """What a connected training does now."""
+    """What a connected training does now. Of two, the one with the greater `version` is the later."""
 
     state: State
     step: int = -1
     node: str | None = None
     phase: str = ""
     reason: str = ""
-    client: str = ""  # host and process of the training
+    client: str = ""  # address, host and process of the training
     device: str = ""
     silent: float = 0.0  # seconds since it was last heard
-    ranks: tuple[int, ...] = ()  # ranks that are connected
+    ranks: tuple[RankRow, ...] = ()  # every rank that was ever connected
+    version: int = 0
 
 
 class ShownFinding(msgspec.Struct, frozen=True):
@@ -115,6 +128,7 @@ class StepColumns(msgspec.Struct, frozen=True):
     loss: list[float | None]
     hits: list[int]
     depth: list[int]
+    epoch: list[int | None]  # from 0; None where no loader was seen
     scalars: dict[str, list[float | None]]
 
 
@@ -212,6 +226,39 @@ class Matching(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
 
 
+class PrintLine(msgspec.Struct, frozen=True):
+    """A line that the script printed; `stream` '' is a word of Tensight's own."""
+
+    step: int
+    time: float
+    stream: str
+    text: str
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One call on the stack of a rank that does not get on."""
+
+    file: str
+    line: int
+    function: str
+    code: str
+
+
+class RankPlace(msgspec.Struct, frozen=True):
+    """Where a rank is. `state` is what it does, how it ended, or 'gone' when its process is there no more."""
+
+    rank: int
+    state: str
+    step: int
+    host: str = ""
+    process: int = 0
+    seconds: float = 0.0  # since its last step ended
+    operation: str = ""
+    place: str = ""
+    code: str = ""
+    stack: tuple[Call, ...] = ()
+
+
 class LiveNews(msgspec.Struct, frozen=True):
     """Something has changed: what to ask for is up to the page."""
 
@@ -239,7 +286,12 @@ ALL = (
     Series,
     ConditionForm,
     Matching,
+    PrintLine,
+    RankPlace,
     LiveNews,
     Refusal,
+    *graph_answers.ALL,
+    *compare_answers.ALL,
+    *tensor_answers.ALL,
 )
 """What the page's types are generated from."""

@@ -53,6 +53,7 @@ def create(
             *routes.ALL,
             Mount("/assets", StaticFiles(directory=STATIC / "assets", check_dir=False)),
             Route("/", page),
+            Route("/compare", page),
             Route("/run/{rest:path}", page),
             Route("/favicon.svg", icon),
         ],

@@ -20,6 +20,7 @@ from tensight.server.wire import dumps
 
 logger = logging.getLogger(__name__)
 
+SLOW = 5.0  # seconds in which a page must take what it is told
 LOOK = 0.4  # seconds between looks into a run directory that somebody looks at
 
 
@@ -75,24 +76,32 @@ class Live:
                 await asyncio.wait_for(self.wake.wait(), LOOK if self.pages else BEAT)
                 await asyncio.sleep(0.05)  # a quick training tells often: once is enough for many
             self.wake.clear()
-            for run in {page.run for page in self.pages if page.run}:
-                await self._look(run)
-            runs = dumps({"runs": self.trainings.runs}).decode()
-            for page in [page for page in self.pages if not page.run]:
-                await self._send(page, runs)
-            if clock() - beaten >= BEAT:
-                beaten = clock()
-                await self.trainings.beat()
+            try:
+                await self._tell_all()
+                if clock() - beaten >= BEAT:
+                    beaten = clock()
+                    await self.trainings.beat()
+            except Exception:  # a loop that ended would leave every page with an old state
+                logger.exception("pages could not be told")
+
+    async def _tell_all(self) -> None:
+        for run in {page.run for page in self.pages if page.run}:
+            await self._look(run)
+        runs = dumps({"runs": self.trainings.runs}).decode()
+        for page in [page for page in self.pages if not page.run]:
+            await self._send(page, runs)
 
     async def _look(self, run: str) -> None:
         try:
             recording = self.library.find(run)
-            await run_in_threadpool(recording.refresh)
         except (TensightError, OSError):
             return  # the page has been told when it asked for the run
+        try:
+            await run_in_threadpool(recording.refresh)
+        except (TensightError, OSError):
+            pass  # what the training does is told all the same
         except Exception:  # one run that cannot be followed must not end the others
             logger.exception("run %s could not be followed", run)
-            return
         news = LiveNews(run, recording.sequence, recording.structure, recording.about, self.trainings.control(run))
         for page in [page for page in self.pages if page.run == run]:
             if page.told != news:
@@ -100,8 +109,14 @@ class Live:
                 await self._send(page, dumps(news).decode())
 
     async def _send(self, page: Page, text: str) -> None:
-        with contextlib.suppress(WebSocketDisconnect, RuntimeError, OSError):
-            await page.socket.send_text(text)
+        try:
+            await asyncio.wait_for(page.socket.send_text(text), SLOW)
+        except asyncio.TimeoutError:
+            self.pages.discard(page)  # a page that takes nothing must not hold up the others; it will come back
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(page.socket.close(1013), SLOW)
+        except (WebSocketDisconnect, RuntimeError, OSError):
+            pass
 
     async def _count(self) -> None:
         counts = Counter(page.run for page in self.pages if page.run)

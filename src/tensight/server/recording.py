@@ -23,6 +23,25 @@ MOST_HITS = 200_000
 """How many hits are held at once: the first ones, since causes come before consequences."""
 
 
+class Epochs:
+    """Which pass over its data a training is in, from 0: each loader counts its batches anew in each."""
+
+    def __init__(self) -> None:
+        self._epoch: int | None = None
+        self._last: dict[str, tuple[int, int, int]] = {}  # loader → step, place in the epoch, epoch
+
+    def at(self, record: StepRecord) -> int | None:
+        """The epoch of a step: of the last batch before its update."""
+        for event in record.events:
+            index = event.values.get("index")
+            if event.kind == "batch" and isinstance(index, int):
+                step, place, epoch = self._last.get(event.part, (record.step, index, 0))
+                epoch += index <= place and step != record.step
+                self._last[event.part] = (record.step, index, epoch)
+                self._epoch = epoch
+        return self._epoch
+
+
 class Columns:
     """Steps of one rank as growing columns."""
 
@@ -31,9 +50,12 @@ class Columns:
         self.sequence: list[int] = []  # the recording's own, for each row
         self.steps: list[StepRecord] = []  # without observations, events and hits
         self.hits: list[int] = []
+        self.epochs: list[int | None] = []
+        self._epochs = Epochs()
 
     def add(self, record: StepRecord, sequence: int) -> None:
         self.hits.append(sum(hit.error is None for hit in record.hits))
+        self.epochs.append(self._epochs.at(record))
         self.steps.append(msgspec.structs.replace(record, events=(), hits=(), observations=()))
         self.sequence.append(sequence)
 
@@ -53,6 +75,7 @@ class Columns:
             loss=[row.loss for row in rows],
             hits=self.hits[first:],
             depth=[row.depth for row in rows],
+            epoch=self.epochs[first:],
             scalars={name: [row.scalars.get(name) for row in rows] for name in names},
         )
 

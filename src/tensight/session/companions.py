@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable
 from functools import partial
 
 from tensight.capture.companion import Companion
 from tensight.control.address import find_beside, from_environment
 from tensight.records import Finding
-from tensight.session.controlling import controlling
+from tensight.session.acting import Acting
+from tensight.session.controlling import Controlling, controlling
+from tensight.session import dumping
 from tensight.session.guard import Guarding
+from tensight.session.launching import Launch, Launching
+from tensight.session.output import Listening
 from tensight.session.reacting import Notifying, Reacting
 from tensight.session.rewind import Rewind
 from tensight.session.session import Session
+from tensight.session.settings import rank, ranks
+from tensight.session.stalling import Stalling
 from tensight.session.terminal import Terminal
 
 
@@ -41,9 +49,33 @@ def companions(session: Session) -> list[Companion]:
         found.append(controlling(session, _say(session)))
         if isinstance(session.voice, Terminal):
             session.voice.page_of = partial(_page_of, session)
+    found += dumping.companion(session, _say(session))
     if settings.notify:
         found.append(Notifying(settings.notify, str(session.folder)))
+    found.append(Acting(session.recorder, _say(session)))
+    found.append(Listening(session.recorder, session.folder, lambda: session.has_trained))
+    found.append(Launching(session.recorder, session.folder, _say(session), lambda: _launch(session)))
+    found.append(
+        Stalling(
+            session.recorder,
+            session.folder,
+            _say(session),
+            rank=lambda: session.recorder.rank if session.has_trained else rank() if ranks() > 1 else None,
+            ranks=ranks,
+            paused=lambda: any(isinstance(one, Controlling) and one.machine.state == "paused" for one in found),
+            notify=next((one.tell for one in found if isinstance(one, Notifying)), lambda news: None),
+        )
+    )
     return found
+
+
+def _launch(session: Session) -> Launch:
+    """What this process knows of how it was launched."""
+    recorder = session.recorder
+    place = f"{os.environ.get('MASTER_ADDR', '')}:{os.environ.get('MASTER_PORT', '')}".strip(":")
+    backend: str = next((one.backend() for one in recorder.adapters if hasattr(one, "backend")), "")
+    device = next((info.device for info in recorder.tensors.values() if info.kind == "weight"), "")
+    return Launch(recorder.rank, ranks(), host=socket.gethostname(), address=place, backend=backend, device=device)
 
 
 def _say(session: Session) -> Callable[[str], None]:

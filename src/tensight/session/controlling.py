@@ -16,7 +16,7 @@ from tensight.control import address, launch, prompt
 from tensight.control.commands import AddWatchpoint, ChangeWatchpoint, Command, Mute, RemoveWatchpoint
 from tensight.control.link import Link
 from tensight.control.machine import Machine
-from tensight.control.messages import Answer, Hello, Request, Status
+from tensight.control.messages import Answer, Hello, Request, Status, Wish
 from tensight.errors import TensightError
 from tensight.records import Finding, Hit, RunEnd, RunInfo, StepRecord, Watchpoint
 from tensight.session.settings import rank, ranks
@@ -28,6 +28,12 @@ Policy = Literal["pause", "stop", "continue"]
 
 GRACE = 30.0
 """Seconds a paused training waits for a server that is gone before it goes on by itself."""
+
+UNSURE = 5.0
+"""Seconds one of several ranks holds without knowing that the others do; a collective waits longer than that."""
+
+WHOLE = 10
+"""Steps before a pause that was asked for are watched whole: they are what the user is about to look at."""
 
 TELL_EVERY = 0.2
 """A training of a thousand steps a second tells where it is five times a second."""
@@ -106,6 +112,7 @@ def _controlling(session: Session, say: Callable[[str], None]) -> Controlling:
         on_hit=None if settings.on_hit == "auto" else settings.on_hit,
         ask_terminal=info.rank == 0,
         muted=settings.muted,
+        ranks=lambda: info.ranks,
         tidy=partial(launch.tidy, session.folder) if info.rank == 0 else lambda: None,
     )
 
@@ -130,9 +137,11 @@ class Controlling(Companion):
         ask_terminal: bool = False,
         muted: Collection[str] = (),
         tidy: Callable[[], None] = lambda: None,
+        ranks: Callable[[], int] = lambda: 1,
     ) -> None:
         self.machine = Machine()
         self.wants_nodes = False
+        self.wants_steps = False
         self.paused_seconds = 0.0
         self._link = link
         self._desk = desk
@@ -146,6 +155,7 @@ class Controlling(Companion):
         self._told = 0.0
         self._said_refused = False
         self._tidy = tidy
+        self._ranks = ranks
 
     def started(self) -> None:
         self._tell(watchpoints=True)
@@ -169,14 +179,37 @@ class Controlling(Companion):
             return
         self._follow()
         pause, stop = self._interruption(record, findings)
+        if self._ranks() > 1:
+            pause = self._with_others(record.step, pause)
         before = self.machine.state
         self.machine = self.machine.step_ended(record.step, pause, stop)
         self._hold()
         now = time.monotonic()
         if self.machine.state != before or now - self._told >= TELL_EVERY:
             self._tell()
+        self._settle()
         if self.machine.state == "stopping":
             self._stop(self.machine.reason)
+
+    def _with_others(self, step: int, pause: str) -> str:
+        """Why to pause here together with the other ranks; '' when they do not meet behind this step."""
+        if pause:
+            self._link.send(Wish(step, pause))  # a rank that held alone would leave the others inside a collective
+        meeting = self._link.meeting
+        meeting.ended(step)
+        given_up = time.monotonic() + UNSURE
+        while meeting.waiting and self._link.connected and time.monotonic() < given_up:
+            self._link.wait(max(0.0, given_up - time.monotonic()))
+            self._follow()
+        return meeting.leave()
+
+    def _settle(self) -> None:
+        """What has to be heard of the steps that follow."""
+        goal = self.machine.until
+        near = goal is not None and goal - self.machine.step <= WHOLE
+        self.wants_nodes = self.machine.wants_nodes or near
+        self.wants_steps = goal is not None or self._link.meeting.asked
+        self._link.meeting.listen(self.wants_steps)
 
     def ended(self, end: RunEnd) -> None:
         if not self._here():
@@ -214,7 +247,6 @@ class Controlling(Companion):
 
     def _hold(self) -> None:
         """Sleep while paused, following what is commanded."""
-        self.wants_nodes = self.machine.wants_nodes
         if not self._is_paused():
             return
         began = time.monotonic()
@@ -236,7 +268,8 @@ class Controlling(Companion):
             if lost is not None and time.monotonic() - lost >= self._grace:
                 self._say(f"the server is gone for {self._grace:.0f} s: the training goes on")
                 self.machine = self.machine.abandoned()
-        self.wants_nodes = self.machine.wants_nodes
+        self._link.meeting.forget()
+        self._settle()
         self.paused_seconds += time.monotonic() - began
         self._tell()
 

@@ -47,13 +47,14 @@ class Notifying(Companion):
         for finding in findings:
             if finding.key not in self._told:
                 self._told.add(finding.key)
-                self._tell({"what": "finding", "step": finding.since_step, "title": finding.title, "why": finding.why})
+                self.tell({"what": "finding", "step": finding.since_step, "title": finding.title, "why": finding.why})
 
     def ended(self, end: RunEnd) -> None:
         if end.ended == "failed":
-            self._tell({"what": "crash", "step": end.steps, "title": f"the script failed with {end.script_exit}"})
+            self.tell({"what": "crash", "step": end.steps, "title": f"the script failed with {end.script_exit}"})
 
-    def _tell(self, news: dict[str, object]) -> None:
+    def tell(self, news: dict[str, object]) -> None:
+        """Start the command with this news."""
         process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         self._started.append(process)
         assert process.stdin is not None

@@ -12,6 +12,7 @@ from tensight.capture.recorder import Recorder
 from tensight.frameworks import rewinds
 from tensight.records import Depth, Finding, Replay, RunEnd, StepRecord
 from tensight.replay.rewinder import Rewinder
+from tensight.replay.shadowing import Shadowing
 from tensight.session.kept_tensors import KeptTensors
 
 SHARE = 0.2
@@ -48,6 +49,8 @@ class Rewind(Companion):
         self._say = say
         self._rewinder: Rewinder | None = None
         self._none = ""  # why there is no rewinder
+        self._shadowing: Shadowing | None = None  # in place of a rewinder, where an adapter runs steps again itself
+        self._shadowed = False  # the trouble that is there now was looked at
 
     def started(self) -> None:
         self._ready()
@@ -59,6 +62,9 @@ class Rewind(Companion):
 
     def step_ended(self, record: StepRecord, findings: Sequence[Finding]) -> None:
         bad = self._trouble(record, findings)
+        if self._shadow() is not None:
+            self._look_by_shadow(record, bad)
+            return
         rewinder = self._ready()
         if rewinder is None:
             if bad and self._none:
@@ -70,6 +76,26 @@ class Rewind(Companion):
         self._show_memory(rewinder.memory)
         clean = not bad and record.depth >= Depth.GRADIENTS
         rewinder.ended(record.step, record.losses, trouble=bad, clean=clean)
+
+    def _shadow(self) -> Shadowing | None:
+        """Who runs a step of this training again by itself: the adapter of the framework that really trains."""
+        if self._shadowing is None:
+            for adapter in self._recorder.adapters:
+                shadow = getattr(adapter, "shadow", None)
+                if shadow is not None and getattr(adapter, "trains", False):
+                    name = f"rank-{self._recorder.rank}"
+                    self._shadowing = Shadowing(shadow, self._folder, name=name, most=self._most)
+                    rewinder, self._rewinder = self._rewinder, None
+                    if rewinder is not None:
+                        rewinder.ending()  # another framework is imported too, and does not train
+                    break
+        return self._shadowing
+
+    def _look_by_shadow(self, record: StepRecord, bad: bool) -> None:
+        if bad and not self._shadowed and self._shadowing is not None:
+            self._recorder.replayed(self._shadowing.look_again(record.step, record.losses))
+        if bad or record.depth >= Depth.GRADIENTS:
+            self._shadowed = bad
 
     def _is_too_large(self, rewinder: Rewinder) -> bool:
         found = rewinds.load_imported()
@@ -104,6 +130,8 @@ class Rewind(Companion):
         return 0 if self._rewinder is None else self._rewinder.memory
 
     def _ready(self) -> Rewinder | None:
+        if self._shadow() is not None:
+            return None
         if self._rewinder is None and not self._none:
             found = rewinds.load_imported()
             if found is None:

@@ -19,6 +19,7 @@ from tensight.errors import UsageError
 from tensight.frameworks import registry
 from tensight.records import Finding, RunEnd, RunInfo, Watchpoint
 from tensight.records.run import Ended
+from tensight.session import current
 from tensight.session.importing import Importing
 from tensight.session.late import late
 from tensight.session.settings import Settings, rank, ranks
@@ -56,6 +57,7 @@ class Session:
 
     def start(self) -> None:
         """Begin to look for frameworks."""
+        current.enter(self)
         self._importing.__enter__()
 
     @property
@@ -85,6 +87,7 @@ class Session:
 
     def finish(self, ended: Ended, *, script_exit: int | None, crash: Mapping[str, object] | None = None) -> RunEnd:
         """The training is over: last conclusions, last words, everything closed."""
+        current.leave(self)
         self._importing.stop()
         recorder = self.recorder
         if not self._opened and crash is None and layout.is_run(self.folder):
@@ -140,7 +143,11 @@ class Session:
             self._opened = True
             if self._recorder is not None:
                 self._recorder.rank = number
-            return Writer(self.folder, self._info(framework, version, number, count), on_trouble=report)
+            adapters = self._recorder.adapters if self._recorder is not None else []
+            # a script may import two frameworks: the run is named after the one that trains
+            trains = next((adapter for adapter in adapters if getattr(adapter, "trains", False)), None)
+            named = (framework, version) if trains is None else (trains.name, trains.version())
+            return Writer(self.folder, self._info(*named, number, count), on_trouble=report)
 
         writer = late(make)
         points = list(recommended.watchpoints(first_id=1)) if settings.recommended else []

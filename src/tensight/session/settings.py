@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from tensight.capture.deep import DeepSteps
+from tensight.dump.settings import DumpSettings
 from tensight.errors import UsageError
 from tensight.records import Level, Watchpoint
 
@@ -44,6 +45,7 @@ class Settings:
     tls_key: str | None = None
     server: str = ""
     muted: frozenset[str] = frozenset()
+    dump: DumpSettings | None = None
 
     def folder(self) -> Path:
         """Where the run goes: as given, or the first free `runs/<name>-<n>`; made here, so that it stays free."""

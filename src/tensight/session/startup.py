@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from tensight.capture.companion import Companion
+from tensight.session.controlling_children import controlling_child
 from tensight.session.session import Session, is_off
 from tensight.session.settings import Settings
 from tensight.session.terminal import Terminal
@@ -48,7 +48,7 @@ def begin() -> None:
         budget=float(options.get("budget", 5.0)),
         level=options.get("level", "watch"),
     )
-    session = Session(settings, Terminal(quiet=True, findings=False), _nobody, folder=Path(folder))
+    session = Session(settings, Terminal(quiet=True, findings=False), controlling_child, folder=Path(folder))
     session.start()
     atexit.register(_end, session)
 
@@ -63,10 +63,6 @@ def _is_tensight(command: list[str]) -> bool:
     if "-m" in words:
         return words[words.index("-m") + 1 :][:1] == ["tensight"] or any(w.startswith("tensight.") for w in words[:3])
     return any(Path(word).name == "tensight" for word in words[:1])
-
-
-def _nobody(session: Session) -> list[Companion]:
-    return []
 
 
 def _end(session: Session) -> None:

@@ -12,7 +12,7 @@ from tensight.errors import UsageError
 from tensight.records import Finding, Watchpoint
 from tensight.runs import Run, open_run
 from tensight.session.crashing import crash_of
-from tensight.session.session import Session, is_off
+from tensight.session.session import Companions, Session, is_off
 from tensight.session.settings import Settings
 from tensight.session.terminal import Terminal
 from tensight.watchpoints import spec
@@ -24,11 +24,20 @@ _active: list[object] = []
 class Watching:
     """A session in the user's own program, as a context manager. Made by `tensight.watch`."""
 
-    def __init__(self, model: object, optimizer: object | None, settings: Settings, *, quiet: bool) -> None:
+    def __init__(
+        self,
+        model: object,
+        optimizer: object | None,
+        settings: Settings,
+        *,
+        quiet: bool,
+        companions: Companions = lambda session: [],
+    ) -> None:
         self._model = model
         self._optimizer = optimizer
         self._settings = settings
         self._quiet = quiet
+        self._companions = companions
         self._session: Session | None = None
 
     def __enter__(self) -> Watching:
@@ -38,7 +47,7 @@ class Watching:
             raise UsageError("tensight.watch: this process is watched already; leave the other `with` first")
         _active.append(self)
         try:
-            self._session = Session(self._settings, Terminal(quiet=self._quiet))
+            self._session = Session(self._settings, Terminal(quiet=self._quiet), self._companions)
             self._session.start()
             self._session.watch(self._model, self._optimizer)
         except BaseException:

@@ -42,6 +42,7 @@ class FrameKind(enum.IntEnum):
     END = 13
     INDEX = 14
     FOOTER = 15
+    GRAPH = 16
 
 
 class Frame(NamedTuple):

@@ -13,6 +13,7 @@ import safetensors
 import safetensors.numpy
 
 from tensight.errors import DamagedError
+from tensight.store import links
 
 Array = np.ndarray[Any, Any]
 
@@ -61,7 +62,8 @@ def read(path: Path, tensor: int) -> KeptTensor | None:
             array = file.get_tensor(str(tensor))
             dtype = (file.metadata() or {}).get(f"dtype.{tensor}", array.dtype.name)
     except FileNotFoundError:
-        return None
+        linked = links.read(path, tensor)
+        return None if linked is None else KeptTensor(*linked)
     except safetensors.SafetensorError as error:
         raise DamagedError(f"{path} is damaged: {error}") from error
     if dtype in ("complex64", "complex128") and array.dtype.kind == "f":

@@ -10,8 +10,20 @@ from typing import Any
 import msgspec
 
 from tensight.errors import DamagedError, FormatError
-from tensight.records import Coverage, Finding, Network, Part, Replay, RunEnd, RunInfo, TensorInfo, Watchpoint
-from tensight.store import layout, process
+from tensight.records import (
+    Coverage,
+    Finding,
+    Graph,
+    GraphInfo,
+    Network,
+    Part,
+    Replay,
+    RunEnd,
+    RunInfo,
+    TensorInfo,
+    Watchpoint,
+)
+from tensight.store import graphs, layout, process
 from tensight.store.codec import decode
 from tensight.store.frame import Frame, FrameKind
 from tensight.store.kept import KeptTensor
@@ -126,6 +138,16 @@ class Reader:
     def kept(self) -> Mapping[int, tuple[int, ...]]:
         """For each step with kept tensors, their ids."""
         return {step: found.tensors for step, found in self._known.kept.items()}
+
+    @property
+    def graphs(self) -> Mapping[str, GraphInfo]:
+        """The graphs there are, by name."""
+        return self._known.graphs
+
+    def graph(self, name: str) -> Graph | None:
+        """The structure of a step; None when it was not recorded or its file is gone."""
+        info = self._known.graphs.get(name)
+        return None if info is None else graphs.read(self.part, info)
 
     @property
     def alive(self) -> bool:

@@ -6,7 +6,18 @@ from typing import Any
 
 import msgspec
 
-from tensight.records import Coverage, Finding, Network, Part, Replay, RunEnd, RunInfo, TensorInfo, Watchpoint
+from tensight.records import (
+    Coverage,
+    Finding,
+    GraphInfo,
+    Network,
+    Part,
+    Replay,
+    RunEnd,
+    RunInfo,
+    TensorInfo,
+    Watchpoint,
+)
 from tensight.store.codec import decode
 from tensight.store.frame import FrameKind
 
@@ -37,6 +48,7 @@ class State(msgspec.Struct):
     coverage: Coverage | None = None
     crash: dict[str, Any] | None = None
     kept: dict[int, Kept] = {}
+    graphs: dict[str, GraphInfo] = {}
     end: RunEnd | None = None
     lost: list[str] = []
     changed: dict[str, int] = {}
@@ -85,6 +97,10 @@ class State(msgspec.Struct):
             self.kept.pop(kept.step, None)
         self.changed["kept"] = sequence
 
+    def put_graph(self, graph: GraphInfo, sequence: int) -> None:
+        self.graphs[graph.name] = graph
+        self.changed["graphs"] = sequence
+
     def put_end(self, end: RunEnd, sequence: int) -> None:
         self.end = end
         self.changed["end"] = sequence
@@ -111,5 +127,7 @@ class State(msgspec.Struct):
             self.put_crash(decode(payload, dict[str, Any]), sequence)
         elif kind == FrameKind.KEPT:
             self.put_kept(decode(payload, Kept), sequence)
+        elif kind == FrameKind.GRAPH:
+            self.put_graph(decode(payload, GraphInfo), sequence)
         elif kind == FrameKind.END:
             self.put_end(decode(payload, RunEnd), sequence)

@@ -15,6 +15,7 @@ from tensight.errors import RunError
 from tensight.records import (
     Coverage,
     Finding,
+    Graph,
     Network,
     Part,
     Replay,
@@ -24,7 +25,7 @@ from tensight.records import (
     TensorInfo,
     Watchpoint,
 )
-from tensight.store import kept, layout, process
+from tensight.store import graphs, kept, layout, process
 from tensight.store.appender import Appender, Skipped
 from tensight.store.codec import encode, encode_step
 from tensight.store.frame import FrameKind
@@ -168,6 +169,19 @@ class Writer:
                 self._drop_tensors(newest=step)
             except Exception as error:
                 self._trouble("tensors of step", step, error)
+
+    def graph(self, graph: Graph) -> None:
+        """The structure of a step is known; it replaces the one of the same name."""
+        if os.getpid() != self._pid or self._closed:
+            return
+        with self._lock:
+            try:
+                before = list(self._state.graphs)
+                number = before.index(graph.name) if graph.name in before else len(before)
+                info = graphs.write(self.part_folder, graph, number)
+                self._put("graph", FrameKind.GRAPH, info, self._state.put_graph)
+            except Exception as error:
+                self._trouble("graph of step", graph.step, error)
 
     def end(self, end: RunEnd) -> None:
         """The run is over. What was lost is added to what the record says of it."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tensight.frameworks.adapter import Array
-from tensight.records import Depth, Kind, Level, Needs, Network, Part, Phase, Source, Stats, TensorInfo
+from tensight.frameworks.tap import Tap
+from tensight.records import Depth, Graph, Kind, Level, Needs, Network, Part, Phase, Source, Stats, TensorInfo
 from tensight.records.event import Value
 
 
@@ -37,6 +38,9 @@ class RecordingSink:
         self.level: Level = level
         self.step = 0
         self.keep_tensors = False
+        self.tap: Tap | None = None
+        self.structure = False
+        self.graphs: list[Graph] = []
         self.needs_version = 0
         self.seen: list[Seen] = []
         self.infos: dict[int, TensorInfo] = {}
@@ -89,6 +93,9 @@ class RecordingSink:
     def unobserved(self, tensor: int, error: str, phase: Phase = "forward") -> None:
         self._add(Seen("unobserved", tensor=tensor, phase=phase, name=error))
 
+    def wants(self, tensor: int) -> bool:
+        return True
+
     def keep(self, tensor: int, value: Array) -> None:
         self.kept[tensor] = value
 
@@ -102,6 +109,10 @@ class RecordingSink:
 
     def loss(self, value: float) -> None:
         self._add(Seen("loss", number=value))
+
+    def graph(self, graph: Graph) -> None:
+        self._trip("graph")
+        self.graphs.append(graph)
 
     def forward(self, network: str, training: bool) -> None:
         self._add(Seen("forward", name=network, training=training))

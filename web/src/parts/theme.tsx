@@ -20,7 +20,7 @@ function kept(): Theme | null {
 const chosen = signal<Theme | null>(kept());
 const systemDark = signal(system.matches);
 system.addEventListener("change", (event) => (systemDark.value = event.matches));
-const current = (): Theme => chosen.value ?? (systemDark.value ? "dark" : "light");
+export const current = (): Theme => chosen.value ?? (systemDark.value ? "dark" : "light");
 
 effect(() => {
   document.documentElement.dataset["theme"] = current();

@@ -147,6 +147,9 @@ def convert(
         ]
     else:
         done.values = optimizers.values_of(checkpoint)
+    done.left_out += [
+        LeftOut(name, f"a {kind}, neither tensor nor plain value") for name, kind in checkpoint.unread.items()
+    ]
     temporary = target.with_name(target.name + ".new")
     try:
         if flat_torch and whole:

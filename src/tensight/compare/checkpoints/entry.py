@@ -91,6 +91,7 @@ class Checkpoint(msgspec.Struct):
     entries: dict[str, Entry]
     nested: frozenset[str] = frozenset()  # names of the dictionaries inside the file: 'model', 'optimizer.state'
     values: dict[str, Plain] = {}  # plain values beside the tensors: epoch, learning rate, …
+    unread: dict[str, str] = {}  # what is neither tensor nor plain value, by its type: listed, and not looked into
 
     @property
     def total(self) -> int:

@@ -12,6 +12,7 @@ import pickletools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tensight.compare.checkpoints import numpy_values
 from tensight.errors import CheckpointError
 
 MOST_OPCODES = 20_000_000
@@ -61,7 +62,6 @@ DTYPES = {
     "ComplexDoubleStorage": "complex128",
 }
 _HARMLESS_VALUES = {"torch.Size", "torch.device", "builtins.set", "__builtin__.set"}
-_NUMPY_SCALARS = {"numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar"}
 _MARK = object()
 
 
@@ -180,14 +180,14 @@ class _Machine:
 
     def _additems(self) -> None:
         values = self._since_mark()
-        _container(self.stack[-1], set).update(values)
+        _container(self.stack[-1], set).update(map(_key, values))
 
     def _frozenset(self) -> None:
-        self.stack.append(frozenset(self._since_mark()))
+        self.stack.append(frozenset(map(_key, self._since_mark())))
 
     def _setitem(self) -> None:
         value, key = self.stack.pop(), self.stack.pop()
-        _container(self.stack[-1], dict)[key] = value
+        _container(self.stack[-1], dict)[_key(key)] = value
 
     def _setitems(self) -> None:
         pairs = _pairs(self._since_mark())
@@ -213,9 +213,11 @@ class _Machine:
         raise _Stopped(_object((self._since_mark() or ["nothing"])[0]))
 
     def _build(self) -> None:
-        self.stack.pop()  # attributes of a dictionary (`_metadata` of a state dict) hold no tensors
+        state = self.stack.pop()  # attributes of a dictionary (`_metadata` of a state dict) hold no tensors
         if isinstance(self.stack[-1], Name):
             raise _Stopped(_object(self.stack[-1]))
+        if isinstance(self.stack[-1], numpy_values.Unfinished):
+            self.stack[-1].fill(state)
 
 
 _CONSTANTS: dict[str, Callable[[], Any]] = {
@@ -245,7 +247,18 @@ def _container(value: Any, kind: type) -> Any:
 def _pairs(flat: list[Any]) -> dict[Any, Any]:
     if len(flat) % 2:
         raise ValueError("a key has no value")
-    return dict(zip(flat[::2], flat[1::2]))
+    return dict(zip(map(_key, flat[::2]), flat[1::2]))
+
+
+def _key(key: Any) -> Any:
+    """A key that costs nothing to look up: others can be made to take for ever, or to break the interpreter."""
+    if isinstance(key, int) and key.bit_length() > 64:
+        raise ValueError("a key is a number of absurd size")
+    if isinstance(key, tuple) and len(key) <= 8 and all(isinstance(part, (str, int)) for part in key):
+        return tuple(map(_key, key))
+    if key is not None and not isinstance(key, (str, bytes, int, float)):
+        raise ValueError(f"a key is a {type(key).__name__}")
+    return key
 
 
 def _object(made: Any) -> str:
@@ -272,7 +285,7 @@ def _rebuilt(called: Any, arguments: Any) -> Any:
     if not isinstance(arguments, tuple):
         raise ValueError("a call has no arguments")
     if text == "collections.OrderedDict" and len(arguments) <= 1:
-        return dict(arguments[0]) if arguments else {}
+        return _pairs([part for pair in arguments[0] for part in pair]) if arguments else {}
     if text in ("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_tensor"):
         return _tensor(arguments, True if len(arguments) > 4 and arguments[4] is True else None)
     if text == "torch._utils._rebuild_tensor_v3":  # dtypes without a storage class: 8-bit floats, uint16, …
@@ -286,8 +299,8 @@ def _rebuilt(called: Any, arguments: Any) -> Any:
         return tensor._replace(trainable=bool(arguments[1]))
     if text in _HARMLESS_VALUES:
         return arguments[0] if arguments else None
-    if text in _NUMPY_SCALARS or text in ("numpy.dtype", "_codecs.encode"):
-        return None  # a NumPy number beside the tensors: not needed, and not worth decoding
+    if text in numpy_values.NAMES:
+        return numpy_values.rebuilt(text, arguments)
     raise _Stopped(f"loading it would call {text}, and a checkpoint needs no call; nothing was run")
 
 

@@ -50,6 +50,7 @@ def show(checkpoint: Checkpoint, *, progress: Progress | None = None, values: bo
         "format": checkpoint.format,
         "framework": checkpoint.framework or None,
         "values": checkpoint.values,
+        "unread": checkpoint.unread,
     }
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tensight.compare.checkpoints import pickles
-from tensight.compare.checkpoints.entry import HELD, Array, Checkpoint, Entry, Plain, mapped
+from tensight.compare.checkpoints import numpy_values, pickles
+from tensight.compare.checkpoints.entry import HELD, Array, Checkpoint, Entry, Plain, mapped, of_array
 from tensight.errors import CheckpointError
 
 MAGIC = b"PK\x03\x04"
@@ -37,14 +37,19 @@ def read(path: Path) -> Checkpoint:
     entries: dict[str, Entry] = {}
     values: dict[str, Plain] = {}
     nested: set[str] = set()
+    unread: dict[str, str] = {}
     for name, value in _leaves(described, path, nested):
         if isinstance(value, pickles.Strided):
             entries[name] = _entry(name, value, records, file)
-        elif isinstance(value, (bool, int, float, str)):
+        elif isinstance(value, numpy_values.Held) and value.array is not None:
+            entries[name] = of_array(name, value.array)
+        elif value is None or isinstance(value, (bool, int, float, str)):
             values[name] = value
+        else:
+            unread[name] = value.text if isinstance(value, pickles.Name) else type(value).__name__
     if not entries:
         raise CheckpointError(f"{path} holds no tensor")
-    return Checkpoint(path, "torch", "torch", entries, frozenset(nested), values)
+    return Checkpoint(path, "torch", "torch", entries, frozenset(nested), values, unread)
 
 
 def refuse_legacy(path: Path) -> Checkpoint:

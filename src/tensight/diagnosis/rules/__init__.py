@@ -7,6 +7,9 @@ from importlib.metadata import entry_points
 
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.accumulation import AccumulationNotScaled, MissingZeroGrad, TooFewOptimizerSteps
+from tensight.diagnosis.rules.attention import AttentionMaskWrong
+from tensight.diagnosis.rules.casts import CastPingPong, NumbersLost
+from tensight.diagnosis.rules.clipping import ClearedBeforeStep, ClipAfterStep, ClipTooSmall
 from tensight.diagnosis.rules.data import (
     ConstantInput,
     InputNotNormalised,
@@ -14,9 +17,17 @@ from tensight.diagnosis.rules.data import (
     NanInInput,
     SortedByClass,
 )
+from tensight.diagnosis.rules.data_course import (
+    OutlierBatch,
+    SameBatchEveryStep,
+    StoredDataChanges,
+    TargetNotNormalised,
+)
 from tensight.diagnosis.rules.distributed import DdpWrapperBypassed
+from tensight.diagnosis.rules.evaluation import TrainModeInEvaluation
 from tensight.diagnosis.rules.gradient_flow import DeadRelu, ExplodingSignal
 from tensight.diagnosis.rules.initialisation import ConstantInit, HugeInit, ZeroInit
+from tensight.diagnosis.rules.language import PaddingNotIgnored, TargetsNotShifted
 from tensight.diagnosis.rules.learning_rate import LrDecaysTooFast, LrIsZero, LrTooHigh, LrTooLow
 from tensight.diagnosis.rules.loss_definition import (
     BroadcastInLoss,
@@ -26,8 +37,15 @@ from tensight.diagnosis.rules.loss_definition import (
     SoftmaxOverBatchDim,
     SumInsteadOfMean,
 )
+from tensight.diagnosis.rules.loss_sign import LossSignFlipped
 from tensight.diagnosis.rules.mode import BatchNormOfOne, DropoutInEval, EvalModeInTraining
 from tensight.diagnosis.rules.nonfinite import NonFinite
+from tensight.diagnosis.rules.optimizer_settings import (
+    BetasSwapped,
+    EpsTooLarge,
+    ParametersInTwoOptimizers,
+    WeightsOverwritten,
+)
 from tensight.diagnosis.rules.precision import (
     ClipBeforeUnscale,
     GradientUnderflow,
@@ -35,7 +53,9 @@ from tensight.diagnosis.rules.precision import (
     ScaleKeepsFalling,
 )
 from tensight.diagnosis.rules.resource import GraphRetained, RecompilationStorm
+from tensight.diagnosis.rules.saturation import SaturatedActivation, TinyInit
 from tensight.diagnosis.rules.vanishing import VanishingGradient
+from tensight.diagnosis.rules.waiting import DataLoadingStarvation
 from tensight.diagnosis.rules.weight_decay import WeightDecayTooLarge
 from tensight.diagnosis.rules.wiring import (
     DetachBreaksGraph,
@@ -43,6 +63,7 @@ from tensight.diagnosis.rules.wiring import (
     StaleOptimizer,
     UnregisteredParameters,
 )
+from tensight.diagnosis.rules.workers import DuplicateAugmentation, DuplicateSamples
 
 RULES: tuple[type[Rule], ...] = (
     NanInInput,
@@ -85,6 +106,29 @@ RULES: tuple[type[Rule], ...] = (
     GraphRetained,
     RecompilationStorm,
     DdpWrapperBypassed,
+    AttentionMaskWrong,
+    TargetsNotShifted,
+    PaddingNotIgnored,
+    LossSignFlipped,
+    DuplicateAugmentation,
+    DuplicateSamples,
+    StoredDataChanges,
+    SameBatchEveryStep,
+    TargetNotNormalised,
+    OutlierBatch,
+    ClearedBeforeStep,
+    ClipTooSmall,
+    ClipAfterStep,
+    BetasSwapped,
+    EpsTooLarge,
+    ParametersInTwoOptimizers,
+    WeightsOverwritten,
+    SaturatedActivation,
+    TinyInit,
+    TrainModeInEvaluation,
+    CastPingPong,
+    NumbersLost,
+    DataLoadingStarvation,
 )
 
 

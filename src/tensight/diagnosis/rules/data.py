@@ -317,6 +317,11 @@ class LabelsUnrelated(Rule):
     symptom = True
     every = 0
 
+    @staticmethod
+    def _permuted(case: Case) -> Source | None:
+        """The line that puts one of the two into a new order, and the other not."""
+        return next((event.source for _, event in case.noted.of("permuted") if event.source is not None), None)
+
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         probe = case.scalars.get("probe/label_information")
         site = case.losses.main()
@@ -331,7 +336,7 @@ class LabelsUnrelated(Rule):
                 "labels are unrelated to the inputs",
                 confidence=0.7,
                 since_step=0,
-                where=where(_loader_source(case) or site.source),
+                where=where(self._permuted(case) or _loader_source(case) or site.source),
                 why=f"after {plural(case.order.updates, 'update')} the loss is {number(trend.end)}, what"
                 f" guessing gives is"
                 f" {number(chance)}; gradients and updates are healthy, and a small probe finds no relation"

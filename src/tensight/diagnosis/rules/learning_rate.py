@@ -149,7 +149,8 @@ class LrTooLow(Rule):
         trend = case.loss.trend()
         if lr is None or lr.count < 3 or lr.most <= 0 or trend is None or not trend.flat(0.03):
             return []
-        if not constant_or_falling(lr):
+        warming = not constant_or_falling(lr)
+        if warming and not (final and self._by_epoch(case)):
             return []  # warming up
         ratios = [
             (entry, ratio) for _, entry, ratio in case.updates_seen() if entry.parameter.dtype.startswith("float32")
@@ -162,7 +163,9 @@ class LrTooLow(Rule):
         entry = ratios[0][0]
         return [
             self.finding(
-                f"the learning rate {number(lr.most)} is too low: weights hardly move",
+                f"the learning rate {number(lr.most)} is too low: weights hardly move"
+                + (", its warm-up never ends" if warming else ""),
+                fault="warmup_never_ends" if warming else "",
                 confidence=0.88,
                 since_step=0,
                 where=where(source, op=f"{kind}.step", network=entry.network),
@@ -182,6 +185,12 @@ class LrTooLow(Rule):
                 confirm=("raise it 100 times for 50 steps: the loss moves",),
             )
         ]
+
+    @staticmethod
+    def _by_epoch(case: Case) -> bool:
+        """Whether the schedule steps so rarely that a warm-up counted in steps does not come to its end."""
+        steps = case.order.scheduler_steps
+        return case.order.updates >= 100 and 2 <= steps <= case.order.updates / 10
 
     @staticmethod
     def _gradients_are_there(case: Case) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.reasons import Reason, explain, operator_name
+from tensight.diagnosis.reasons_words import namespace
 from tensight.diagnosis.rule import Fact, Rule
 from tensight.diagnosis.trouble import BadStep
 from tensight.diagnosis.words import at, called, plural, where
@@ -136,7 +137,9 @@ class NonFinite(Rule):
             category=why.category,
             confidence=why.confidence if replay.status == "exact" else why.confidence - 0.05,
             since_step=min(replay.step, bad.step),
-            where=where(replay.source, module=replay.module, op=f"aten.{name}", network=self._network(bad)),
+            where=where(
+                replay.source, module=replay.module, op=f"{namespace(replay)}.{name}", network=self._network(bad)
+            ),
             why=why.why + where_rows,
             facts=facts,
             fix=self._in_line(why.fix, replay.source),

@@ -8,7 +8,7 @@ from tensight.diagnosis.case import Case
 from tensight.diagnosis.ledger import Entry
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.words import at, called, number, plural, some, where
-from tensight.records import Finding, Part, Source
+from tensight.records import Event, Finding, Part, Source
 
 STEPS = 4  # observed steps before one says never
 
@@ -28,6 +28,23 @@ def common(paths: Sequence[str]) -> str:
     return ".".join(shared)
 
 
+def fresh(case: Case, entry: Entry) -> bool:
+    """Whether a weight looks as torch's layers make it: spread evenly within 1 / sqrt(fan-in), nothing beyond."""
+    for kept in case.beginning:
+        stats = kept.weight_before(entry) or kept.weight(entry)
+        if (
+            stats is not None
+            and not stats.bad
+            and stats.count >= 64
+            and stats.min is not None
+            and stats.max is not None
+        ):
+            bound = 1 / max(1, entry.fan_in) ** 0.5
+            inside = max(abs(stats.min), abs(stats.max)) <= bound * 1.0001
+            return inside and abs((stats.std or 0.0) / bound - 3**-0.5) < 0.1
+    return False
+
+
 def _trained_steps(case: Case, part: Part | None) -> int:
     return case.order.optimizer(part.name).steps if part is not None else 0
 
@@ -43,7 +60,7 @@ class UnregisteredParameters(Rule):
     every = 10
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
-        findings = []
+        findings = self._made_anew(case)
         for name in case.networks:
             loose = [
                 entry
@@ -56,6 +73,32 @@ class UnregisteredParameters(Rule):
             if loose and (any(entry.alive for entry in loose)) and case.order.updates >= 2:
                 findings.append(self._say(case, name, loose))
         return findings
+
+    def _made_anew(self, case: Case) -> list[Finding]:
+        """Layers that a line makes in every step, so that no optimizer can ever know them."""
+        lines: dict[Source, list[tuple[int, Event]]] = {}
+        for step, event in case.noted.of("stranger"):
+            if event.source is not None:
+                lines.setdefault(event.source, []).append((step, event))
+        for source, seen in lines.items():
+            if len({step for step, _ in seen}) < 3:
+                continue
+            kind, size = seen[0][1].values.get("type"), seen[0][1].values.get("size")
+            return [
+                self.finding(
+                    f"a {kind} layer is made anew in every forward pass",
+                    confidence=0.93,
+                    since_step=0,
+                    where=where(source, op=str(kind), network=seen[0][1].part),
+                    why=f"the line {source.file}:{source.line} makes a new {kind} layer ({size} values) in each step:"
+                    f" its"
+                    " parameters get gradients, but are not registered in the model and in no optimizer, and are random"
+                    " again in the next step, so the layer never learns and the rest has to learn against noise",
+                    facts=[("steps in which it was made", len(seen)), ("values in it", size)],
+                    fix=("make the layer once, in __init__: self.layer = nn.Linear(…), and call it in forward",),
+                )
+            ]
+        return []
 
     def _say(self, case: Case, network: str, loose: list[Entry]) -> Finding:
         place = common([entry.parameter.module for entry in loose])
@@ -220,7 +263,7 @@ class DetachBreaksGraph(Rule):
 
     def _say(self, case: Case, network: str, cut: list[Entry], after: str) -> Finding:
         place = common([entry.parameter.module for entry in cut])
-        source, op = self._event(case)
+        source, op = self._line(case, network, place, after)
         names = some([entry.name for entry in cut])
         module = place or cut[0].parameter.module
         whole = after in case.networks and after != network
@@ -255,11 +298,28 @@ class DetachBreaksGraph(Rule):
         )
 
     @staticmethod
-    def _event(case: Case) -> tuple[Source | None, str | None]:
-        for kept in case.beginning:
-            for event in kept.record.events:
-                if event.kind == "detach":
-                    return event.source, "detach"
+    def _line(case: Case, network: str, front: str, after: str) -> tuple[Source | None, str | None]:
+        """The line that cuts the graph: one in the forward of what holds both sides, or around the call of the"
+        " front."""
+        blind = [
+            event
+            for kept in case.beginning
+            for event in kept.record.events
+            if event.kind == "forward" and event.part == network and event.values.get("grad") is False
+        ]
+        if blind:
+            return blind[0].source, "no_grad"
+        cuts = [event for _, event in case.noted.of("cut") if event.values.get("function") != "item"]
+        whole = after in case.networks and after != network
+        holder = common([front, after]) if not whole else None
+        for event in cuts:
+            module = event.values.get("module")
+            inside = isinstance(module, str) and event.part == network
+            if holder is not None and inside and (module in (holder, front) or str(module).startswith(f"{front}.")):
+                return event.source, str(event.values.get("function"))
+        for event in cuts:
+            if event.values.get("module") is None and whole:
+                return event.source, str(event.values.get("function"))
         return None, None
 
 
@@ -285,9 +345,19 @@ class FrozenParameters(Rule):
             share = sum(e.parameter.size for e in frozen) / max(1, sum(e.parameter.size for e in held))
             trend = case.loss.trend()
             stuck = final and case.steps >= 50 and share > 0.5 and trend is not None and trend.flat(0.02)
-            if len(frozen) == len(held) or stuck:
+            if len(frozen) == len(held) or stuck or self._untrained(case, network, frozen):
                 findings.append(self._say(case, network, frozen, len(held), share))
         return findings
+
+    @staticmethod
+    def _untrained(case: Case, network: str, frozen: list[Entry]) -> bool:
+        """Layers that stand as they were made at random, in the optimizer, with trained layers behind them."""
+        layers = [entry for entry in frozen if entry.layer and entry.matrix and entry.first_move < 0]
+        moving = [entry for entry in case.ledger.of(network) if entry.held and entry.parameter.trainable]
+        if not layers or not moving or case.order.updates < 20:
+            return False
+        ran = case.ran(network)
+        return all(entry.parameter.module in ran and fresh(case, entry) for entry in layers)
 
     def _say(self, case: Case, network: str, frozen: list[Entry], held: int, share: float) -> Finding:
         everything = len(frozen) == held

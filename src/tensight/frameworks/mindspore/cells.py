@@ -11,8 +11,8 @@ import mindspore
 from mindspore import Parameter, Tensor, nn
 from mindspore.context import _get_mode
 
-from tensight.frameworks.mindspore.functions import Functions
 from tensight.frameworks.mindspore.graphs import Graphs
+from tensight.frameworks.mindspore.listening import Listening
 from tensight.frameworks.mindspore.losses import Losses
 from tensight.frameworks.mindspore.networks import OPTIMIZERS, Cell_, Frame, Known, Networks
 from tensight.frameworks.mindspore.updates import Updates
@@ -36,7 +36,7 @@ class Cells:
         self.losses = losses
         self._graphs = graphs
         self._recording = recording  # whether MindSpore records for a gradient now
-        self._functions = Functions(watching, self)
+        self.listening = Listening(watching, networks, self)
         self._thread = 0
         self._process = os.getpid()
         self.stack: list[Frame] = []
@@ -115,15 +115,27 @@ class Cells:
         network = watching.probe("finding a model", self._enter, cell, args, kwargs)
         if network is None:
             return original(cell, *args, **kwargs)
-        sees = watching.all and watching.probe("activation functions", self._functions.push)
+        listens = self.listen(functions=watching.all)
         try:
             result = self._inner(original, cell, args, kwargs)
         finally:
-            if sees:
-                watching.probe("activation functions", self._functions.pop)
+            if listens:
+                watching.probe("operators", self.listening.leave)
             self.stack.clear()
         watching.probe("model", watching.sink.forwarded, network.name)
         return result
+
+    def listen(self, *, functions: bool = False) -> bool:
+        """Begin to see operators, when anybody wants to: then `listening.leave` must follow."""
+
+        def enter() -> bool:
+            return self.listening.enter(functions=functions)
+
+        return bool(self._watching.probe("operators", enter))
+
+    def where(self) -> tuple[str, str]:
+        """Network and path of the cell that runs now."""
+        return (self.stack[-1].cell.network.name, self.stack[-1].cell.path) if self.stack else ("", "")
 
     def _enter(self, cell: nn.Cell, args: Any, kwargs: Any) -> Known:
         watching = self._watching
@@ -184,7 +196,7 @@ class Cells:
     def _given(self, known: Cell_, call: int, args: Any) -> None:
         for place, tensor in tensors(args, "input"):
             self._watching.look(self.slot(known, "module_input", place, call, tensor), tensor, self.phase)
-            if self._follows(tensor):
+            if self.follows(tensor):
                 self._follow(self._gradient_slot(known, "input_gradient", place, call, tensor), tensor)
 
     def _returned(self, known: Cell_, call: int, result: Any) -> None:
@@ -193,10 +205,10 @@ class Cells:
             self._watching.look(self.slot(known, kind, place, call, tensor), tensor, self.phase)
             if known.activation and self.phase == "forward":
                 self.losses.made(tensor, known.type)
-            if self._follows(tensor):
+            if self.follows(tensor):
                 self._follow(self._gradient_slot(known, "output_gradient", place, call, tensor), tensor)
 
-    def _follows(self, tensor: Tensor) -> bool:
+    def follows(self, tensor: Tensor) -> bool:
         """Whether a gradient of this tensor will come, and the tensor is not the user's to keep."""
         return (
             self.phase == "forward"

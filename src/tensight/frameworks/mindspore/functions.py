@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import mindspore
 from mindspore import Tensor
 
 from tensight.frameworks.mindspore.watching import Watching
@@ -25,7 +24,7 @@ OPERATORS = {
 
 
 class Functions:
-    """Listens to MindSpore's own operator dispatch while a model runs.
+    """Hears of every operator while a model runs, and tells of those that are activation functions.
 
     Replacing functions such as `ops.relu` would be seen by the graph compiler; the dispatch is not.
     """
@@ -33,36 +32,12 @@ class Functions:
     def __init__(self, watching: Watching, cells: Cells) -> None:
         self._watching = watching
         self._cells = cells
-        self._mode = self._make()
 
-    def push(self) -> bool:
-        """Begin to listen; False when this MindSpore cannot."""
-        if self._mode is None:
-            self._watching.gap(
-                "activation functions", "this MindSpore has no operator dispatch", "use a newer MindSpore, or cells"
-            )
-            return False
-        self._mode.__enter__()
-        return True
-
-    def pop(self) -> None:
-        self._mode.__exit__(None, None, None)
-
-    def _make(self) -> Any:
-        base: Any = getattr(mindspore, "MsDispatchMode", None)
-        if base is None:
-            return None
-        seen = self._seen
-        probe = self._watching.probe
-
-        class Listening(base):
-            def __ms_dispatch__(self, func: Any, args: Any, kwargs: Any = None) -> Any:
-                result = func(*args)
-                if func.name in OPERATORS:
-                    probe("activation function", seen, OPERATORS[func.name], result)
-                return result
-
-        return Listening()
+    def ran(self, name: str, result: Any) -> None:
+        """An operator has run."""
+        function = OPERATORS.get(name)
+        if function is not None and self._watching.all:
+            self._watching.probe("activation function", self._seen, function, result)
 
     def _seen(self, function: str, result: Any) -> None:
         cells = self._cells

@@ -11,6 +11,9 @@ from mindspore import Tensor, nn
 from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.mindspore.losses import Losses
 from tensight.frameworks.mindspore.networks import OPTIMIZERS, Known, Networks, has_parameters, is_wrapper
+from tensight.frameworks.mindspore.shadow import Shadow
+from tensight.frameworks.mindspore.structure import Structure
+from tensight.frameworks.mindspore.swaps import Swaps
 from tensight.frameworks.mindspore.updates import Optimizer, Updates
 from tensight.frameworks.mindspore.values import Unjudged, view
 from tensight.frameworks.mindspore.watching import Watching
@@ -26,18 +29,20 @@ class Graphs:
     """Compiled code as a black box: loss, parameters, updates and steps."""
 
     def __init__(self, watching: Watching, networks: Networks, updates: Updates, losses: Losses) -> None:
+        self.shadow: Shadow | None = None
+        self.structure: Structure | None = None
         self._watching = watching
         self._networks = networks
         self._updates = updates
         self._losses = losses
         self._models: IdentityMap[Any, list[Known]] = IdentityMap()
 
-    def patch_compile(self, patches: Patches) -> Callable[[Call], Call]:
+    def patch_compile(self, patches: Patches, swaps: Swaps) -> Callable[[Call], Call]:
         """A compiler's entry, which must find MindSpore as it was."""
 
         def make(original: Call) -> Call:
             def compile(*args: Any, **kwargs: Any) -> Any:
-                with patches.lifted():
+                with patches.lifted(), swaps.lifted():
                     return original(*args, **kwargs)
 
             return compile
@@ -57,6 +62,8 @@ class Graphs:
         network = watching.probe("graph", self._began, cell, bool(optimizers))
         for optimizer in optimizers:
             watching.probe("graph", self._ready, optimizer)
+        if optimizers:
+            watching.probe("shadow", self._keep, cell, args, kwargs)
         result = original(cell, *args, **kwargs)
         if network is not None:
             watching.probe("graph", self._ended, network, optimizers, result)
@@ -85,6 +92,13 @@ class Graphs:
         self._updates.read_rates(optimizer)
         if self._watching.some:
             self._updates.keep_before(optimizer)
+
+    def _keep(self, function: Any, args: Any, kwargs: Any) -> None:
+        """What a step is given, should it have to be run again; and its structure, as far as it is known."""
+        if self.shadow is not None:
+            self.shadow.call(function, args, kwargs)
+        if self.structure is not None:
+            self.structure.outline()
 
     def _ended(self, network: Known, optimizers: list[Optimizer], result: Any) -> None:
         watching = self._watching
@@ -116,6 +130,8 @@ class Graphs:
                 watching.probe("jit", self._inside_cell, stack[-1].cell)
                 return original(executor, *args, **kwargs)
             before = watching.probe("jit", self._before, executor)
+            if before:
+                watching.probe("shadow", self._keep, executor.fn, args, kwargs)
             result = original(executor, *args, **kwargs)
             if before is not None:
                 watching.probe("jit", self._after, executor, before, result)

@@ -49,6 +49,7 @@ class Losses:
     def __init__(self, watching: Watching) -> None:
         self._watching = watching
         self._names: IdentityMap[nn.Cell, str] = IdentityMap()
+        self._functions: set[str] = set()
         self._slots: dict[tuple[str, str], Slot] = {}
         self._made: tuple[int, str] = (0, "")  # address of the last activation, and what made it
         self._input: weakref.ref[Tensor] | None = None
@@ -75,11 +76,26 @@ class Losses:
         given = [arg for arg in args if isinstance(arg, Tensor)]
         if not (watching.all or watching.sink.step < _FIRST) or not given:
             return
-        with np.errstate(all="ignore"):  # a loss of bad values is what we are here for
-            values = describe([widened(view(tensor)) for tensor in given[:2]], cell)
-            values["target_equals_input"] = len(given) > 1 and self._equals_input(given[1])
         function = type(cell).__name__
-        values["function"] = FUNCTIONS.get(function, function)
+        self._tell_of(name, FUNCTIONS.get(function, function), str(getattr(cell, "reduction", "")), given, result)
+
+    def function_called(self, function: str, args: Any, kwargs: Any, result: Any) -> None:
+        """A loss function has returned."""
+        watching = self._watching
+        given = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, Tensor)]
+        if function not in self._functions:
+            self._functions.add(function)
+            watching.sink.part(Part("loss", function, function, {}, user_source()))
+        if (watching.all or watching.sink.step < _FIRST) and given:
+            reduction = kwargs.get("reduction")
+            self._tell_of(function, function, reduction if isinstance(reduction, str) else "mean", given, result)
+
+    def _tell_of(self, name: str, function: str, reduction: str, given: list[Tensor], result: Any) -> None:
+        watching = self._watching
+        with np.errstate(all="ignore"):  # a loss of bad values is what we are here for
+            values = describe([widened(view(tensor)) for tensor in given[:2]], reduction)
+            values["target_equals_input"] = len(given) > 1 and self._equals_input(given[1])
+        values["function"] = function
         address, made_by = self._made
         values["prediction_from"] = made_by if address and given[0].data_ptr() == address else ""
         if isinstance(result, Tensor):
@@ -139,9 +155,9 @@ class Losses:
         return name
 
 
-def describe(given: list[Array], cell: nn.Cell) -> dict[str, Value]:
+def describe(given: list[Array], reduction: str) -> dict[str, Value]:
     """What is known of prediction and target, as the adapter contract names it."""
-    values: dict[str, Value] = {"reduction": str(getattr(cell, "reduction", ""))}
+    values: dict[str, Value] = {"reduction": reduction}
     prediction = given[0]
     values["prediction_shape"] = shape_text(prediction.shape)
     if prediction.size:

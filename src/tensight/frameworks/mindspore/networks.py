@@ -144,6 +144,10 @@ class Networks:
             self._others[cell] = driver or not has_parameters(cell)
         return not self._others.get(cell)
 
+    def weights(self) -> list[Weight]:
+        """All that are known, of networks and of optimizers."""
+        return [weight for _, weight in self._weights.items()]
+
     def weight(self, parameter: Tensor) -> Weight | None:
         return self._weights.get(parameter)
 

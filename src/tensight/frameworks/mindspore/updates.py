@@ -11,6 +11,7 @@ import numpy as np
 from mindspore import Parameter, Tensor, nn
 
 from tensight.frameworks.mindspore.networks import OPTIMIZERS, Known, Networks
+from tensight.frameworks.mindspore.schedules import Schedules
 from tensight.frameworks.mindspore.values import Unjudged, number, view
 from tensight.frameworks.mindspore.watching import Watching, free_name
 from tensight.frameworks.source import user_source
@@ -50,6 +51,8 @@ class Updates:
         self._by_hand: dict[int, int] = {}  # network → checksum of its weights when a backward ended
         self.all: list[Optimizer] = []
         self.pending = 0  # backward passes since the last update
+        self.steps = 0  # of all optimizers
+        self.schedules: Schedules | None = None
 
     # finding
 
@@ -182,9 +185,13 @@ class Updates:
         rates = optimizer.rates
         for index, rate in enumerate(rates):
             watching.sink.scalar("lr" if index == 0 else f"lr/{optimizer.name}/{index}", rate)
+        cell = optimizer.ref()
+        if self.schedules is not None and cell is not None:
+            watching.probe("schedule", self.schedules.stepped, cell, rates[0] if rates else None)
         said: dict[str, Value] = {"lr": rates[0] if rates else None, **(values or {})}
         watching.sink.event("optimizer_step", optimizer.name, said, user_source())
         self.pending = 0
+        self.steps += 1
         self._by_hand.clear()
         watching.turn += 1
         watching.sink.updated(optimizer.name)

@@ -80,7 +80,7 @@ class Watching:
         stats = measured(array, slot.needs(self.sink), before)
         shape = tuple(array.shape)
         self.sink.observe(info.id, stats, phase, None if shape == info.shape else shape)
-        if self.sink.keep_tensors:
+        if self.sink.keep_tensors and self.sink.wants(info.id):
             self.sink.keep(info.id, copied(tensor))
 
     def probe(self, where: str, call: Callable[..., Any], *args: Any) -> Any:

@@ -58,6 +58,7 @@ class Activations:
         self.watching = watching
         self.calls = calls
         self.lately: list[Made] = []
+        self.made: Any = None  # told of each softmax
         self._outside: dict[object, Watched] = {}
         self._stamp = -1
         self._counts: dict[str, int] = {}
@@ -146,6 +147,8 @@ class Activations:
         self, result: torch.Tensor, function: str, dim: int | None, source: Source | None, module: str
     ) -> None:
         self.lately.append(Made(weakref.ref(result), function, dim, source, module))
+        if self.made is not None and function == "softmax":
+            self.made(result, function, dim, source)
         if len(self.lately) > _MOST_REMEMBERED:
             del self.lately[0]
 

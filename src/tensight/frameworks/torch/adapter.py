@@ -16,11 +16,14 @@ from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source, variable_name
 from tensight.frameworks.torch import statistics
 from tensight.frameworks.torch.activations import Activations
+from tensight.frameworks.torch.attention import Attention
 from tensight.frameworks.torch.backward import Backward
 from tensight.frameworks.torch.calls import Calls
 from tensight.frameworks.torch.cannot import CANNOT
+from tensight.frameworks.torch.casts import Casts
 from tensight.frameworks.torch.compiled import Compiled
 from tensight.frameworks.torch.created import Created
+from tensight.frameworks.torch.cuts import Cuts
 from tensight.frameworks.torch.graphs import Graphs
 from tensight.frameworks.torch.loaders import Loaders
 from tensight.frameworks.torch.losses import Losses
@@ -28,11 +31,14 @@ from tensight.frameworks.torch.modes import Modes
 from tensight.frameworks.torch.networks import Networks
 from tensight.frameworks.torch.operators_level import OperatorLevel
 from tensight.frameworks.torch.optimizers import Optimizers
+from tensight.frameworks.torch.permuted import Permuted
 from tensight.frameworks.torch.reading import Reading
-from tensight.frameworks.torch.replicas import Replicas, position
+from tensight.frameworks.torch.replicas import Replicas, backend, position
 from tensight.frameworks.torch.scaling import Scaling
 from tensight.frameworks.torch.schedules import Clipping, Schedulers
 from tensight.frameworks.torch.statistics import ORDINARY
+from tensight.frameworks.torch.strangers import Strangers
+from tensight.frameworks.torch.structure import Structure
 from tensight.frameworks.torch.updates import Updates
 from tensight.frameworks.torch.watching import Watching, to_numpy
 from tensight.records import Needs, Stats
@@ -64,6 +70,8 @@ class TorchAdapter:
         self.backward = Backward(watching, self.networks, self.updates, patches)
         activations = Activations(watching, self.calls, patches)
         losses = Losses(watching, activations, patches)
+        attention = Attention(watching, patches, losses.tokens)
+        activations.made = attention.made
         scaling = Scaling(watching, self.optimizers, patches)
         Modes(watching, self.networks, patches)
         Schedulers(watching, self.optimizers, patches)
@@ -79,6 +87,11 @@ class TorchAdapter:
         self.calls.before_forward.append(graphs.called)
         self.calls.note = graphs.note
         self.optimizers.before_step.append(graphs.before_update)
+        casts = Casts(watching, patches)
+        self.optimizers.before_step.append(casts.before_update)
+        self.backward.on_root.append(Cuts(watching, self.networks).root)
+        self.backward.on_root.append(Permuted(watching, patches).root)
+        self.backward.on_root.append(Strangers(watching, self.networks).root)
         replicas = Replicas(watching, patches)
         self.calls.before_forward.append(replicas.called)
         self.backward.on_root.append(replicas.root)
@@ -89,6 +102,8 @@ class TorchAdapter:
         Reading(watching, patches)
         self.operators = OperatorLevel(watching)
         self.operators.follow()
+        self.structure = Structure(watching, self.networks)
+        self.optimizers.before_step.append(self.structure.updated)
         _inert_after_fork(watching)
 
     def limit_memory(self, size: int) -> None:
@@ -100,10 +115,15 @@ class TorchAdapter:
         """Rank and number of ranks, when there is a process group."""
         return position()
 
+    def backend(self) -> str:
+        """What the process group talks over."""
+        return backend()
+
     def detach(self) -> None:
         """Take off everything."""
         if self.watching is not None:
             self.watching.probe("detach", self.backward.weights_may_have_changed)()
+            self.structure.stop()
             self.operators.stop()
             self.watching.stop()
             self._patches.restore()
@@ -121,19 +141,27 @@ class TorchAdapter:
             for known in self.networks.models.values():
                 self.networks.refresh(known)
 
+    def roots(self) -> list[nn.Module]:
+        """The models that are watched, for hooks of the user's own."""
+        models = self.networks.models.values() if self.watching is not None else ()
+        return [root for model in models if (root := model.ref()) is not None]
+
     def owns(self, value: object) -> bool:
         return isinstance(value, (torch.Tensor, nn.Module, Optimizer))
 
     def depth_changed(self) -> None:
         if self.watching is not None:
             self.watching.depth_changed()
+            self.structure.over()
             self.operators.follow()
+            self.structure.follow()
 
     def resume_in_copy(self) -> None:
         """In a copy of the process that runs a step again: steps are counted on, which a fork has stopped."""
         if self.watching is not None:
             self.watching.attached = True
             self.watching.depth_changed()
+            self.structure.over()
             self.operators.follow()
 
     def statistics(self, tensor: object, needs: Needs = ORDINARY, before: object | None = None) -> Stats:

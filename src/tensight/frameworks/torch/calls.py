@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from tensight.frameworks.patches import Patches
+from tensight.frameworks.source import user_source
 from tensight.frameworks.torch.nested import tensors
 from tensight.frameworks.torch.networks import Entry, Networks
 from tensight.frameworks.torch.watching import Scope, Watched, Watching
@@ -113,7 +114,8 @@ class Calls:
         sink = watching.sink
         sink.forward(entry.network, module.training)
         batch = _batch_size(args, kwargs)
-        sink.event("forward", entry.network, {"training": module.training, "grad": grad, "batch": batch})
+        values = {"training": module.training, "grad": grad, "batch": batch}
+        sink.event("forward", entry.network, values, None if grad else user_source())
         model = self.networks.models.get(entry.network)
         if model is not None and not model.started and watching.gradients:
             self.look_at_start(model)

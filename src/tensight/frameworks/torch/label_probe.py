@@ -29,8 +29,12 @@ class LabelProbe:
         self._done = False
 
     def look(self, inputs: list[torch.Tensor], target: torch.Tensor | None) -> None:
-        if self._done or target is None or target.dim() != 1 or target.is_floating_point() or target.is_complex():
+        if self._done or target is None or target.is_complex() or not 1 <= target.dim() <= 2:
             return
+        if target.dim() == 2:
+            if target.shape[1] != 1 or not target.is_floating_point():
+                return
+            target = target[:, 0]
         fed = next((tensor for tensor in inputs if tensor.shape[:1] == target.shape), None)
         if fed is None or not fed.is_floating_point() or fed.dim() < 2 or fed.device.type != "cpu":
             return
@@ -39,11 +43,13 @@ class LabelProbe:
         if width > FEATURES:
             values = values[:, :: -(-width // FEATURES)]
         self._inputs.append(values.to(torch.float32).numpy().copy())
-        self._labels.append(target.detach().to(torch.int64).numpy().copy())
+        self._labels.append(target.detach().to(torch.float64).numpy().copy())
         self._count += len(target)
         if self._count >= SAMPLES:
             self._done = True
-            found = information(np.concatenate(self._inputs), np.concatenate(self._labels))
+            labels = np.concatenate(self._labels)
+            ask = information if (labels == labels.round()).all() else explained
+            found = ask(np.concatenate(self._inputs), labels)
             self._inputs, self._labels = [], []
             if found is not None:
                 self.watching.sink.scalar("probe/label_information", found)
@@ -71,11 +77,42 @@ def information(inputs: np.ndarray, labels: np.ndarray) -> float | None:
     chance = float((shares**2).sum())
     if len(shares) < 2 or len(shares) > len(labels) / 10 or chance > 0.9:
         return None
+    nearest = _nearest(inputs)
+    same = float((labels[nearest] == labels[:, None]).mean())
+    spread = (chance * (1 - chance) / len(labels)) ** 0.5
+    return max(0.0, (same - chance) / (1 - chance)) if same > chance + SURE * spread else 0.0
+
+
+def explained(inputs: np.ndarray, values: np.ndarray) -> float | None:
+    """The same for measured values: how much of their variance neighbours, or a straight line, explain.
+
+    >>> rows = np.random.default_rng(0).normal(size=(400, 3)).astype(np.float32)
+    >>> explained(rows, rows[:, 0] * 2.0) > 0.3
+    True
+    >>> explained(rows, np.random.default_rng(1).normal(size=400))
+    0.0
+    """
+    if not np.isfinite(inputs).all() or not np.isfinite(values).all():
+        return None
+    inputs, first = np.unique(inputs, axis=0, return_index=True)
+    values = values[first]
+    if len(values) < FEWEST or values.std() < 1e-12:
+        return None
+    inputs, values = inputs[:SAMPLES], (values[:SAMPLES] - values[:SAMPLES].mean()) / values[:SAMPLES].std()
+    guessed = values[_nearest(inputs)].mean(axis=1)
+    together = float(np.corrcoef(guessed, values)[0, 1]) if guessed.std() > 0 else 0.0
+    single = (
+        np.abs(np.corrcoef(inputs.T.astype(np.float64), values)[-1, :-1]) if inputs.std(axis=0).all() else np.zeros(1)
+    )
+    chance = len(values) ** -0.5
+    if together > SURE * chance or float(np.nan_to_num(single).max()) > (SURE + 1) * chance:
+        return max(together, float(np.nan_to_num(single).max()))
+    return 0.0
+
+
+def _nearest(inputs: np.ndarray) -> np.ndarray:
     scaled = (inputs - inputs.mean(axis=0)) / (inputs.std(axis=0) + 1e-6)
     squares = (scaled**2).sum(axis=1)
     distance = squares[:, None] + squares[None, :] - 2 * scaled @ scaled.T
     np.fill_diagonal(distance, np.inf)
-    nearest = np.argpartition(distance, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
-    same = float((labels[nearest] == labels[:, None]).mean())
-    spread = (chance * (1 - chance) / len(labels)) ** 0.5
-    return max(0.0, (same - chance) / (1 - chance)) if same > chance + SURE * spread else 0.0
+    return np.argpartition(distance, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]

@@ -16,6 +16,7 @@ from tensight.frameworks.torch.loss_facts import shape_text
 from tensight.frameworks.torch.nested import tensors
 from tensight.frameworks.torch.statistics import PLAIN
 from tensight.frameworks.torch.watching import Watching
+from tensight.frameworks.torch.worker_seeds import WorkerSeeds
 from tensight.records import Part, Source
 from tensight.records.event import Value
 
@@ -41,6 +42,7 @@ class Loaders:
         self.known: IdentityMap[DataLoader, Feeding] = IdentityMap()
         self._of_iterator: IdentityMap[Any, Feeding] = IdentityMap()
         self._names: set[str] = set()
+        self._seeds = WorkerSeeds(watching, patches, self._same_numbers)
         patches.wrap(DataLoader, "__init__", self._around_init)
         patches.wrap(DataLoader, "__iter__", self._around_iter)
         patches.wrap(_BaseDataLoaderIter, "__next__", self._around_next)
@@ -72,6 +74,10 @@ class Loaders:
                 "workers": loader.num_workers,
                 "drop_last": bool(loader.drop_last),
             }
+            replicas = getattr(loader.sampler, "num_replicas", None)
+            if isinstance(replicas, int):  # a DistributedSampler: which part of the data this rank takes
+                settings |= {"replicas": replicas, "replica": getattr(loader.sampler, "rank", None)}
+                settings["sampler_seed"] = getattr(loader.sampler, "seed", None)
             try:
                 settings["batches"] = len(loader)
             except TypeError:  # a stream has no length
@@ -114,6 +120,7 @@ class Loaders:
         if feeding is None:
             return
         watching = self.watching
+        self._seeds.handed_out(iterator, feeding.index)
         values: dict[str, Value] = {"index": feeding.index}
         feeding.index += 1
         found = [tensor for _, tensor in tensors(batch, "batch") if type(tensor) in PLAIN][:_MOST_TENSORS]
@@ -122,6 +129,12 @@ class Loaders:
         if watching.gradients and found:
             self._facts(feeding, found, values)
         watching.sink.event("batch", feeding.name, values, feeding.source)
+
+    def _same_numbers(self, iterator: Any, name: str, workers: int, of: int, source: Source | None) -> None:
+        feeding = self._of_iterator.get(iterator)
+        if feeding is not None:
+            values: dict[str, Value] = {"generator": name, "same": workers, "workers": of}
+            self.watching.sink.event("workers", feeding.name, values, source or feeding.source)
 
     def _facts(self, feeding: Feeding, found: list[torch.Tensor], values: dict[str, Value]) -> None:
         prints = []

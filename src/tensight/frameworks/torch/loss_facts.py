@@ -78,9 +78,44 @@ def _target(target: torch.Tensor) -> dict[str, Value]:
         labels = target.reshape(-1)[:_MOST_LABELS]
         if labels.dtype is torch.bool:
             labels = labels.to(torch.uint8)
-        _, counts = torch.unique(labels, return_counts=True)
+        kinds, counts = torch.unique(labels, return_counts=True)
         total = labels.numel()
         shares = [count / total for count in counts.tolist()]
         found["target_distinct"] = len(shares)
         found["target_entropy"] = -sum(share * math.log(share) for share in shares) + 0.0
+        if shares:
+            most = shares.index(max(shares))
+            found["target_most"], found["target_most_share"] = int(kinds[most]), shares[most]
     return found
+
+
+def tokens_against(target: torch.Tensor, fed: Sequence[torch.Tensor]) -> dict[str, Value]:
+    """Whether the targets are the tokens that the network was fed: the same, or the next ones.
+
+    >>> text = torch.arange(40).reshape(2, 20) % 7
+    >>> tokens_against(text[:, 1:].reshape(-1), [text[:, :-1]])
+    {'target_shift': 1}
+    """
+    if target.is_floating_point() or target.is_complex() or target.dtype is torch.bool:
+        return {}
+    with torch.no_grad():
+        for tokens in fed:
+            if tokens.numel() != target.numel() or tokens.dim() != 2 or min(tokens.shape) < 1 or tokens.numel() < 8:
+                continue
+            wanted = target.detach().reshape(tokens.shape)
+            counted = wanted >= 0  # a negative label is left out of the loss
+            if int(tokens.min()) == int(tokens.max()):
+                continue
+            if _agree(wanted, tokens, counted):
+                return {"target_shift": 0}
+            for dim in (1, 0):
+                length = tokens.shape[dim] - 1
+                if length >= 3 and _agree(
+                    wanted.narrow(dim, 0, length), tokens.narrow(dim, 1, length), counted.narrow(dim, 0, length)
+                ):
+                    return {"target_shift": 1}
+    return {}
+
+
+def _agree(a: torch.Tensor, b: torch.Tensor, counted: torch.Tensor) -> bool:
+    return int(counted.sum()) >= 4 and bool((a == b)[counted].all())

@@ -14,7 +14,7 @@ from tensight.frameworks.source import user_source
 from tensight.frameworks.torch.activations import Activations
 from tensight.frameworks.torch.graph import expression
 from tensight.frameworks.torch.label_probe import LabelProbe
-from tensight.frameworks.torch.loss_facts import facts, shape_text
+from tensight.frameworks.torch.loss_facts import facts, shape_text, tokens_against
 from tensight.frameworks.torch.statistics import PLAIN
 from tensight.frameworks.torch.watching import Watched, Watching
 from tensight.records import Kind, Part, Source
@@ -29,6 +29,7 @@ FUNCTIONS = (
 FIRST = 10  # steps whose losses are always looked at
 EVERY = 10  # steps between two looks later on
 _MOST_DIFFERENCES = 16
+_MOST_TOKENS = 65_536
 
 
 class Difference(NamedTuple):
@@ -48,6 +49,7 @@ class Losses:
         self.watching = watching
         self.activations = activations
         self._inputs: list[weakref.ref] = []  # what the network was fed last
+        self._tokens: list[torch.Tensor] = []  # and the whole numbers among it, in the first steps
         self._called = False  # a loss function was called since the last backward pass
         self._told: dict[object, int] = {}  # place → step of its last facts
         self._parts: set[str] = set()
@@ -95,9 +97,13 @@ class Losses:
             "result_shape": shape_text(result),
         }
         target = target if type(target) in PLAIN else None
+        ignored = kwargs.get("ignore_index")
+        if isinstance(ignored, int):
+            values["ignore_index"] = ignored
         values |= facts(function, prediction, target, self.activations.lately)
         if target is not None:
             values["target_equals_input"] = self._is_input(target)
+            values |= tokens_against(target, self._tokens)
         if result.numel() == 1 and result.device.type == "cpu":
             values["value"] = float(result.detach().item())
         values["grad"] = True
@@ -163,6 +169,17 @@ class Losses:
     def fed(self, tensors: list[torch.Tensor]) -> None:
         """The network was called with these."""
         self._inputs = [weakref.ref(tensor) for tensor in tensors[:4]]
+        if self.watching.sink.step < FIRST:
+            self._tokens = [
+                tensor.detach().clone()
+                for tensor in tensors[:4]
+                if type(tensor) in PLAIN and not tensor.is_floating_point() and 2 <= tensor.dim() <= 3
+                if tensor.numel() <= _MOST_TOKENS and not tensor.is_complex()
+            ]
+
+    def tokens(self) -> list[torch.Tensor]:
+        """The whole numbers that the network was fed last; of the first steps only."""
+        return self._tokens if self.watching.sink.step < FIRST else []
 
     # expressions
 

@@ -42,6 +42,7 @@ class Call:
     node: str = ""  # of a backward operator: 'SqrtBackward0'
     result: Any = None
     kept: Any = None  # what the observer wants to find again in the backward
+    place: Any = None  # the same: where it ran
 
     @property
     def source(self) -> Source | None:
@@ -138,7 +139,11 @@ class Operators(TorchDispatchMode):
         except Exception as error:
             self._report("operator", error)
             call = None
-        result = function(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            self._raised(call, kept, error)
+            raise
         if call is not None:
             try:
                 call.result = result
@@ -147,6 +152,14 @@ class Operators(TorchDispatchMode):
                 self._report("operator", error)
             call.result = None  # the calls of a step are kept for its backward, their results need not be
         return result
+
+    def _raised(self, call: Call | None, kept: Any, error: BaseException) -> None:
+        told = getattr(self._observer, "raised", None)
+        if call is not None and told is not None:
+            try:
+                told(call, kept, error)
+            except Exception as failed:
+                self._report("operator", failed)
 
     def _call(self, function: Any, args: tuple, kwargs: dict) -> Call:
         ours = _called_by_us()

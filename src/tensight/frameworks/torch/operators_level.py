@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from tensight.frameworks.torch import statistics
+from tensight.frameworks.tap import Made
+from tensight.frameworks.torch import operators_tap, statistics
 from tensight.frameworks.torch.operators import Call, Operators
 from tensight.frameworks.torch.operators_scope import Scope
+from tensight.frameworks.torch.operators_tap import Inputs
 from tensight.frameworks.torch.watching import Watching, to_numpy
 from tensight.records import TensorInfo
 
-_NOT_SHOWN = frozenset(
-    {"aten.detach", "aten.alias", "aten.lift_fresh", "aten.detach_", "aten.empty", "aten.empty_like"}
-)
+NOT_SHOWN = frozenset({"aten.detach", "aten.alias", "aten.lift_fresh", "aten.detach_", "aten.empty", "aten.empty_like"})
 _Key = tuple[str, str, str, int, int]
 
 
@@ -27,6 +29,7 @@ class OperatorLevel:
         self._mode: Operators | None = None
         self._infos: dict[_Key, TensorInfo] = {}
         self._counts: dict[tuple[str, str, str], int] = {}
+        self._made: list[Made] = []  # by the operator that ran last, while somebody takes operators
         self._step = -1
         self._on = False
 
@@ -52,7 +55,7 @@ class OperatorLevel:
 
     # an observer of operators
 
-    def before(self, call: Call) -> None:
+    def before(self, call: Call) -> Inputs | None:
         if self._sink.step != self._step:
             self._step = self._sink.step
             self._counts.clear()
@@ -60,18 +63,37 @@ class OperatorLevel:
                 self._scope.losses.clear()
             if self._mode is not None and call.phase == "forward":
                 self._mode.forget()
+        tap = self._sink.tap
+        if tap is None or not tap.operators or not self._shown(call):
+            return None
+        return operators_tap.given(call)
 
-    def after(self, call: Call, kept: None) -> None:
-        if not self._on or not self._watching.active or call.ours or call.name in _NOT_SHOWN:
+    def raised(self, call: Call, given: Inputs | None, error: BaseException) -> None:
+        """An operator failed; whoever takes operators may want what it was given."""
+        tap = self._sink.tap
+        if tap is not None and given is not None:
+            number = self._counts.get((call.module, call.name, call.phase), 0)
+            operators_tap.tell(tap, call, number, given, (), f"{type(error).__name__}: {error}")
+
+    def after(self, call: Call, given: Inputs | None) -> None:
+        if not self._on or not self._shown(call):
             return
         place = (call.module, call.name, call.phase)
         number = self._counts.get(place, 0)
         self._counts[place] = number + 1
         ids = []
+        self._made.clear()
         for index, tensor in enumerate(call.outputs()):
             if tensor.is_floating_point() and tensor.numel() and not tensor.is_meta:
                 ids.append(self._observe(call, (*place, number, index), tensor))
         call.kept = ids[0] if ids else None
+        tap = self._sink.tap
+        if tap is not None and given is not None:
+            operators_tap.tell(tap, call, number, given, self._made, "")
+
+    def _shown(self, call: Call) -> bool:
+        watching = self._watching
+        return watching.active and not watching.inside and not call.ours and call.name not in NOT_SHOWN
 
     def _observe(self, call: Call, key: _Key, tensor: torch.Tensor) -> int:
         info = self._infos.get(key)
@@ -81,8 +103,10 @@ class OperatorLevel:
             self._sink.tensor(info)
         stats = statistics.one(tensor.detach(), self._sink.needs(info))
         self._sink.observe(info.id, stats, call.phase, None if shape == info.shape else shape)
-        if self._sink.keep_tensors:
+        if self._sink.keep_tensors and self._sink.wants(info.id):
             self._sink.keep(info.id, to_numpy(tensor))
+        if self._sink.tap is not None:
+            self._made.append(Made(info, stats, partial(to_numpy, tensor)))
         return info.id
 
     def _describe(self, call: Call, key: _Key, tensor: torch.Tensor) -> TensorInfo:

@@ -17,6 +17,7 @@ from torch.utils.data import dataloader
 
 from tensight.frameworks.rewinds import Report, Seen
 from tensight.frameworks.torch.graph_walk import walk
+from tensight.frameworks.torch.operators import Operators
 from tensight.frameworks.torch.origin_facts import finite
 from tensight.frameworks.torch.replay_look import TorchLook
 from tensight.frameworks.torch.replay_samples import Samples
@@ -92,7 +93,8 @@ class TorchRewinds:
         dynamo = sys.modules.get("torch._dynamo.utils")
         if dynamo is not None and dynamo.counters["frames"]:
             return "compiled code shows no operators"
-        if _get_current_dispatch_mode() is not None:
+        mode = _get_current_dispatch_mode()
+        if mode is not None and not isinstance(mode, Operators):
             return "the script runs inside a dispatch mode of its own"
         return ""
 

@@ -25,6 +25,11 @@ def position() -> tuple[int, int] | None:
     return int(distributed.get_rank()), int(distributed.get_world_size())
 
 
+def backend() -> str:
+    """What the process group talks over: 'gloo'; '' while there is none."""
+    return str(torch.distributed.get_backend()) if position() is not None else ""
+
+
 class Replicas:
     """Watches the wrapper and what goes past it."""
 

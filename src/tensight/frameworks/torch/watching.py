@@ -77,6 +77,7 @@ class Watching:
         self.scopes: list[Scope] = []
         self.outermost = False  # inside a call of an outermost module
         self.observing = False  # and its tensors are looked at
+        self.inside = 0  # probes that run now: what they calculate is no part of the training
         self.phase: Phase = "forward"
         self.network = ""  # name of the network that was called last
         self.stamp = 0  # counts backward passes and updates: calls of a module are numbered in between
@@ -117,11 +118,14 @@ class Watching:
         failed = self.failed
 
         def inner(*args: Any) -> Any:
+            self.inside += 1
             try:
                 return function(*args)
             except Exception as error:
                 failed(where, error)
                 return None
+            finally:
+                self.inside -= 1
 
         return inner
 
@@ -221,7 +225,7 @@ class Watching:
     def tell(self, watched: Watched, tensor: torch.Tensor, stats: Stats, phase: Phase) -> None:
         shape = tensor.shape
         self.sink.observe(watched.id, stats, phase, None if shape == watched.shape else tuple(shape))
-        if self.keep:
+        if self.keep and self.sink.wants(watched.id):
             self.sink.keep(watched.id, to_numpy(tensor))
 
 

@@ -1,7 +1,20 @@
 """One file per noun; `ALL` is the whole table."""
 
-from tensight.server.routes import control, hits, live, nodes, runs, steps, watchpoints
+from tensight.server.routes import compare, control, graph, hits, live, nodes, ranks, runs, stacks, steps, tensor, watchpoints
 
-ALL = [*runs.ROUTES, *steps.ROUTES, *nodes.ROUTES, *hits.ROUTES, *watchpoints.ROUTES, *control.ROUTES, *live.ROUTES]
+ALL = [
+    *runs.ROUTES,
+    *steps.ROUTES,
+    *nodes.ROUTES,
+    *hits.ROUTES,
+    *watchpoints.ROUTES,
+    *control.ROUTES,
+    *compare.ROUTES,
+    *live.ROUTES,
+    *ranks.ROUTES,
+    *graph.ROUTES,
+    *stacks.ROUTES,
+    *tensor.ROUTES,
+]
 
 __all__ = ["ALL"]

@@ -3,6 +3,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { control, lastStep, rows, summary } from "../../state";
 import { count, duration, shown, value, when } from "../../text";
+import { Ranks } from "./ranks";
 
 function Line({ name, children }: { name: string; children: ComponentChildren }): JSX.Element {
   return (
@@ -56,6 +57,7 @@ export function About(): JSX.Element {
           {control.value && <Line name="connected">{shown(control.value.client)}</Line>}
         </dl>
       </section>
+      <Ranks />
       <section>
         <h3>Coverage</h3>
         {coverage === null ? (

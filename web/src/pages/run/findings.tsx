@@ -51,7 +51,9 @@ function Healthy({ muted }: { muted: number }): JSX.Element {
             ? "Nothing but what you have muted"
             : going
               ? "Nothing wrong so far"
-              : "Nothing wrong was found"
+              : about.row.ended === "killed"
+                ? "Nothing wrong was found so far: it was killed"
+                : "Nothing wrong was found"
       }
     >
       <p>
@@ -60,6 +62,8 @@ function Healthy({ muted }: { muted: number }): JSX.Element {
             ? "The training has started; its first step is not over yet."
             : "The run ended before its first step was over."
           : `${count(lastStep.value + 1, "step")}, ${count(hits, "hit")}.`}{" "}
+        {about.row.ended === "killed" &&
+          "The training was killed from outside before it could draw its last conclusions; what it wrote is all here. "}
         {coverage && `${value(coverage.watched ?? 0)} of ${count(coverage.tensors ?? 0, "tensor")} watched.`}
       </p>
       {coverage?.gaps?.map((gap) => (

@@ -5,8 +5,9 @@ import type { JSX } from "preact";
 import { Icon } from "../../parts/icons";
 import { ThemeSwitch } from "../../parts/theme";
 import { follow, go, home, route } from "../../route";
-import { columns, control, dialog, drive, isLive, lastStep, online, rank, summary, welcome } from "../../state";
+import { columns, control, dialog, drive, isLive, lastStep, online, rank, rows, summary, welcome } from "../../state";
 import { nodeName, shown } from "../../text";
+import { RankTrouble } from "./ranks";
 import { StatePill } from "./state_pill";
 
 export const stepCount = signal(1);
@@ -17,6 +18,7 @@ export function Header(): JSX.Element {
   const now = control.value;
   const state = now && now.state !== "ended" ? now.state : about?.row.ended;
   const ranks = [...columns.value.keys()];
+  const epoch = rows.value?.epoch[rows.value.epoch.length - 1];
   return (
     <>
       <header class="top">
@@ -40,6 +42,7 @@ export function Header(): JSX.Element {
             {lastStep.value < 0 ? "no step yet" : `step ${Math.max(lastStep.value, now?.step ?? -1)}`}
           </span>
         )}
+        {epoch !== null && epoch !== undefined && <span class="number muted epoch">epoch {epoch}</span>}
         <span class="ellipsis reason" role="status">
           {now?.state === "paused" && now.node !== null
             ? `at ${nodeName(now.node)}, ${now.phase}: ${shown(now.reason)}`
@@ -78,6 +81,7 @@ export function Header(): JSX.Element {
         </button>
       </header>
       {isLive.value && <Controls />}
+      <RankTrouble />
       {now?.state === "lost" && (
         <div class="banner warn" role="alert">
           The connection to the training is lost ({shown(now.client)}). What it wrote is all here. If it still runs, it

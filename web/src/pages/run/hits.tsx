@@ -9,6 +9,7 @@ import { go, route } from "../../route";
 import { attempt, conditions, rank, sequence, step, summary } from "../../state";
 import { count, nodeName, setting, shown, value } from "../../text";
 import type { Hit, HitPage } from "../../types";
+import { view } from "../tensor/state";
 
 const PAGE = 50;
 const page = signal<HitPage | null>(null);
@@ -287,6 +288,10 @@ function More({ hit }: { hit: Hit }): JSX.Element {
   const form = conditions.value.find((one) => one.code === hit.condition);
   return (
     <div class="advice">
+      <p>
+        <button onClick={() => view(hit.tensor, hit.step)}>View the tensor</button>{" "}
+        <button onClick={() => go({ tab: "graph", at: null })}>Show in the graph</button>
+      </p>
       {hit.note && <p class="warn-text">{shown(hit.note, 600)}</p>}
       {(hit.op || hit.source) && (
         <p>

@@ -9,10 +9,11 @@ import { go, route } from "../../route";
 import { control, drive, lastStep, rank, step } from "../../state";
 import { nodeName, shape, shown, value } from "../../text";
 import type { NodeDetails, Stats, TensorRow } from "../../types";
+import { view } from "../tensor/state";
 import { pin } from "./curves";
 import { edit } from "./watchpoints";
 
-const details = signal<NodeDetails | null>(null);
+export const details = signal<NodeDetails | null>(null);
 const refused = signal("");
 
 const GROUPS: [title: string, kinds: readonly string[]][] = [
@@ -62,6 +63,9 @@ export function Inspector(): JSX.Element | null {
             <Icon name="node" /> Run to
           </button>
         )}
+        <button class="quiet" title="Show it in the graph" onClick={() => go({ tab: "graph", at: null })}>
+          Graph
+        </button>
         <button
           class="quiet"
           title="Set a watchpoint on this node"
@@ -157,6 +161,14 @@ function Tensor({ row, step: at }: { row: TensorRow; step: number }): JSX.Elemen
         </span>
         <button
           class="quiet"
+          aria-label={`View ${shown(row.name)} ${shown(info.slot, 80)}`}
+          title={row.kept ? "Its values, statistics and relations" : "Its statistics and relations"}
+          onClick={() => view(info.id)}
+        >
+          View
+        </button>
+        <button
+          class="quiet"
           aria-label={`Curve of ${shown(row.name)}`}
           title="Draw a statistic of it over the steps"
           onClick={() => {
@@ -216,7 +228,7 @@ function Tensor({ row, step: at }: { row: TensorRow; step: number }): JSX.Elemen
 }
 
 /** How the values are shared out: a bar for the eye, words for everybody. */
-function Shares({ stats }: { stats: Stats }): JSX.Element {
+export function Shares({ stats }: { stats: Stats }): JSX.Element {
   const parts: [name: string, css: string, n: number][] = [
     ["−Inf", "inf", stats.neg_inf ?? 0],
     ["negative", "neg", stats.negative ?? 0],

@@ -5,6 +5,9 @@ import { Empty } from "../../parts/small";
 import { follow, home, route, TABS, type Tab } from "../../route";
 import { control, dialog, isLive, rows, summary, trouble, welcome } from "../../state";
 import { shown } from "../../text";
+import { Graph } from "../graph/graph";
+import { Stacks } from "../stacks/stacks";
+import { Tensor } from "../tensor/tensor";
 import { About } from "./about";
 import { Curves } from "./curves";
 import { Findings } from "./findings";
@@ -12,14 +15,17 @@ import { Header } from "./header";
 import { AskTerminate, Help } from "./help";
 import { Hits } from "./hits";
 import { Inspector } from "./inspector";
+import { Output } from "./output";
+import { useRanks } from "./ranks";
 import { Scrubber } from "./scrubber";
 import { Tree } from "./tree";
 import { WatchpointForm } from "./watchpoint_form";
 import { Offer, Watchpoints } from "./watchpoints";
 
-const NAMES: Record<Tab, string> = { findings: "Findings", hits: "Hits", curves: "Curves", run: "Run" };
+const NAMES: Record<Tab, string> = { findings: "Findings", hits: "Hits", graph: "Graph", tensor: "Tensor", stacks: "Stacks", curves: "Curves", output: "Output", run: "Run" };
 
 export function RunPage(): JSX.Element {
+  useRanks();
   if (summary.value === null)
     return (
       <div class="run-page bare">
@@ -43,8 +49,16 @@ export function RunPage(): JSX.Element {
               <Findings />
             ) : route.value.tab === "hits" ? (
               <Hits />
+            ) : route.value.tab === "graph" ? (
+              <Graph />
+            ) : route.value.tab === "tensor" ? (
+              <Tensor />
+            ) : route.value.tab === "stacks" ? (
+              <Stacks />
             ) : route.value.tab === "curves" ? (
               <Curves />
+            ) : route.value.tab === "output" ? (
+              <Output />
             ) : (
               <About />
             )}

@@ -14,6 +14,7 @@ const SIGNS: Record<string, [sign: string, word: string]> = {
   stopped: ["■", "stopped"],
   failed: ["✖", "failed"],
   killed: ["✖", "killed"],
+  gone: ["⚠", "gone"],
   broken: ["⚠", "unreadable"],
 };
 

@@ -204,9 +204,8 @@ export function WatchpointForm(): JSX.Element {
                 <option value="">as the run was told (pause while a page looks on)</option>
                 <option value="pause">pause</option>
                 <option value="log">only list it</option>
-                {(given.action === "dump" || given.action === "pdb") && (
-                  <option value={given.action}>{given.action}</option>
-                )}
+                <option value="dump">keep all tensors of the next step</option>
+                <option value="pdb">break into pdb, in the script's terminal</option>
               </select>
             </label>
             <label class="field">

@@ -39,6 +39,7 @@ export function RunList(): JSX.Element {
           </span>
         )}
         <span class="grow" />
+        {(runs.value?.length ?? 0) > 1 && <a href="/compare">Compare two runs</a>}
         {!online.value && <span class="pill lost">server gone</span>}
         <ThemeSwitch />
       </header>
@@ -102,6 +103,10 @@ function NoRuns(): JSX.Element {
         <p>Start one of these; the run appears here by itself.</p>
         <Command text={`tensight run --server ${here.place} train.py`} />
         <Command text={`TENSIGHT_SERVER=${here.place} tensight run train.py`} />
+        <p class="muted">
+          After <code>tensight serve --install-hook</code>, <code>TENSIGHT_SERVER={here.place} python train.py</code>{" "}
+          does the same.
+        </p>
       </Empty>
     );
   return (

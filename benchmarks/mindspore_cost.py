@@ -1,0 +1,63 @@
+"""What watching a MindSpore training costs, in PyNative and in graph mode, with a second bare training as control.
+
+    python benchmarks/mindspore_cost.py --write                   the table in docs/explanation/mindspore-cost.md
+    python benchmarks/mindspore_cost.py --only lenet --blocks 5
+
+Measured as in `benchmarks/overhead.py`: all processes of a network are alive at once and take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from pathlib import Path
+
+import overhead
+from overhead import Network
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "explanation" / "mindspore-cost.md"
+NETWORKS = {
+    "lenet": Network(20, 3, 15),
+    "lenet-graph": Network(20, 3, 15),
+    "transformer": Network(4, 3, 15),
+    "transformer-graph": Network(4, 3, 15),
+}
+OPTIONS = ["", "--budget 100", "--level op"]
+HEAD = "| network (bare step) | options | wall time over bare | CPU time over bare |\n| --- | --- | --- | --- |"
+START, END = "<!-- table -->", "<!-- end of table -->"
+
+
+def write(lines: list[str]) -> None:
+    """Put the table into the page, between its marks."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(START)
+    _, _, after = rest.partition(END)
+    where = f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}."
+    PAGE.write_text(f"{before}{START}\n{where}\n\n" + "\n".join(lines) + f"\n{END}{after}", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=list(NETWORKS), action="append")
+    parser.add_argument("--options", action="append", help="of `tensight run`; may be given several times")
+    parser.add_argument("--blocks", type=int, help="how many blocks are counted")
+    parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.relative_to(HERE.parent)}")
+    given = parser.parse_args()
+    overhead.PROGRAM = HERE / "programs" / "mindspore_training.py"
+    lines = [HEAD]
+    print(HEAD, flush=True)
+    for name in given.only or NETWORKS:
+        network = NETWORKS[name]
+        if given.blocks:
+            network = network._replace(blocks=given.blocks)
+        options = OPTIONS if given.options is None else given.options
+        found = overhead.table(name, overhead.measure(name, options, network), network)
+        print("\n".join(found), flush=True)
+        lines += found
+    if given.write:
+        write(lines)
+
+
+if __name__ == "__main__":
+    main()

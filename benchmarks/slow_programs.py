@@ -1,0 +1,117 @@
+"""Slow programs and their fast twins: does the first advice name cause and line, is the twin left alone?
+
+    python benchmarks/slow_programs.py [--record] [--try] [NAME]...
+
+With --record the profiles are kept for the tests, which judge from what was recorded and not from the clock. With --try
+what is advised is tried, and the gain is set beside that of the mended program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from tensight.profiling import Reading, advise, files
+from tensight.records.timing import Profile
+
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAMS = ROOT / "tests" / "profiling" / "programs"
+RECORDED = ROOT / "tests" / "profiling" / "recorded"
+FAULTS = {
+    "starved_loader": "data_loading_starvation",
+    "slow_transform": "slow_transform",
+    "jitter": "data_jitter",
+    "loader_anew": "loader_made_anew",
+    "item_each_step": "synchronising_calls",
+    "cast_ping_pong": "cast_ping_pong",
+    "float64": "accidental_float64",
+    "recompiles": "recompilation_storm",
+    "graph_breaks": "graph_breaks",
+    "tiny_batches": "tiny_batches",
+    "collector": "garbage_collection",
+    "growing_graph": "graph_retained_by_accumulation",
+    "python_in_step": "python_in_step",
+    "anomaly": "debug_switch_left_on",
+    "optimizer_loop": "optimizer_loop",
+    "poor_overlap": "poor_overlap",
+}
+SEVERAL = {"poor_overlap"}
+KEPT = 40  # operators, lines and waits of a recorded profile
+
+
+def marked(name: str) -> int:
+    """The line of a program that the advice must name."""
+    for number, text in enumerate((PROGRAMS / f"{name}.py").read_text().splitlines(), 1):
+        if text.rstrip().endswith("# slow"):
+            return number
+    raise ValueError(f"{name}: no line is marked")
+
+
+def profile(name: str, folder: Path, *options: str, fast: bool = False) -> Profile:
+    """The profile of a program in a process of its own, or of the first of two ranks."""
+    words = [sys.executable, "-m", "tensight", "profile", "--run-dir", str(folder), *options]
+    words += [str(PROGRAMS / f"{name}.py"), *(["--fast"] if fast else [])]
+    if name in SEVERAL:
+        words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words[1:]]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
+    found = files.profiles(folder)
+    if not found:
+        raise RuntimeError(f"{name}: no profile: {done.stderr[-2000:]}")
+    return found[0]
+
+
+def small(taken: Profile) -> Profile:
+    """What rules look at."""
+    return msgspec.structs.replace(taken, spans=(), operators=taken.operators[:KEPT], lines=taken.lines[:KEPT])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=list(FAULTS))
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--try", dest="trying", action="store_true")
+    asked = parser.parse_args()
+    right = 0
+    print(f"{'program':<16} {'first advice':<34} {'line':<12} {'fast twin':<28} {'step':>9} {'twin':>9}")
+    for name in asked.names:
+        with tempfile.TemporaryDirectory() as place:
+            slow = profile(name, Path(place) / "slow", *(["--try"] if asked.trying else []))
+            fast = profile(name, Path(place) / "fast", fast=True)
+        said, twin = advise(Reading(slow)), advise(Reading(fast))
+        line = said[0].source.line if said and said[0].source else 0
+        first = said[0].fault if said else "nothing"
+        good = first == FAULTS[name] and line == marked(name) and not twin
+        right += good
+        seconds = [1000 * Reading(one).seconds for one in (slow, fast)]
+        others = ", ".join(one.fault for one in twin) or "silent"
+        print(
+            f"{name:<16} {first:<34} {line:>4} of {marked(name):<4} {others:<28} {seconds[0]:>6.1f} ms "
+            f"{seconds[1]:>6.1f} ms {'' if good else '  <<<'}",
+            flush=True,
+        )
+        for one in slow.tried:
+            mended = 1 - seconds[1] / seconds[0]
+            print(f"    tried {one.change}: saves {one.gain:.0%}; the mended program saves {mended:.0%}", flush=True)
+        if asked.record:
+            RECORDED.mkdir(exist_ok=True)
+            for kind, one in (("slow", slow), ("fast", fast)):
+                text = json.dumps(msgspec.to_builtins(_portable(small(one))), separators=(",", ":"))
+                (RECORDED / f"{name}-{kind}.json").write_text(text + "\n")
+    print(f"{right} of {len(asked.names)} right")
+    return 0 if right == len(asked.names) else 1
+
+
+def _portable(one: Profile) -> Profile:
+    """Without this machine's paths."""
+    text = msgspec.json.encode(one).decode().replace(str(PROGRAMS) + "/", "").replace(str(PROGRAMS), ".")
+    return msgspec.json.decode(text.encode(), type=Profile)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

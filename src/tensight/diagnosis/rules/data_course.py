@@ -1,0 +1,228 @@
+"""Data that changes, repeats or jumps while training goes on."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+
+from tensight.diagnosis.case import Case
+from tensight.diagnosis.kept import Kept, abs_max
+from tensight.diagnosis.losses import REGRESSION_LOSSES
+from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.rules.nonfinite import NONFINITE
+from tensight.diagnosis.words import median, number, plural, where
+from tensight.records import Finding
+
+DRIFT = 3.0  # times, from the first to the last part of a run
+PARTS = 4
+JUMP = 50.0  # times the usual largest value
+LARGE_TARGET = 1e3
+
+
+class StoredDataChanges(Rule):
+    """Batches of a loader that grow or shrink all along: the stored samples are being changed."""
+
+    fault = "stored_data_changes"
+    category = "data"
+    finds = "A data set whose samples drift from epoch to epoch, since something changes them in place."
+    evidence = ("spread of batches over the run, in the order they came",)
+    explains = frozenset({"exploding_activation", "lr_too_high", "dead_relu", "exploding_gradient"}) | NONFINITE
+    every = 25
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for name, seen in case.batches.loaders.items():
+            values = [value for _, value in seen.sizes if math.isfinite(value)]
+            if len(values) < 10 * PARTS or seen.restarts < 3:
+                continue
+            size = len(values) // PARTS
+            parts = [median(values[at * size : (at + 1) * size]) for at in range(PARTS)]
+            rising = all(a < b for a, b in itertools.pairwise(parts))
+            falling = all(a > b for a, b in itertools.pairwise(parts))
+            if not (rising or falling) or min(parts[0], parts[-1]) <= 0:
+                continue
+            ratio = max(parts[0], parts[-1]) / min(parts[0], parts[-1])
+            if ratio < DRIFT:
+                continue
+            part = case.parts.get(("loader", name))
+            yield self.finding(
+                "the stored data changes while training",
+                confidence=0.88,
+                since_step=seen.sizes[0][0],
+                where=where((part.source if part else None) or seen.source, op="DataLoader"),
+                why=f"the spread (std) of the batches went steadily from {number(parts[0])} to {number(parts[-1])} over"
+                f" {plural(seen.restarts, 'epoch')}: the data drifts. Samples are changed in place where they are"
+                f" stored, as"
+                " x *= … or x += … on what the data set returns does, so each epoch changes them again",
+                facts=[
+                    ("std of batches in the first quarter", parts[0]),
+                    ("in the last quarter", parts[-1]),
+                    ("epochs", seen.restarts),
+                ],
+                fix=("work on a copy in __getitem__: x = self.x[i].clone(), or x = x * … instead of x *= …",),
+                confirm=("compare one stored sample before and after an epoch",),
+            )
+
+
+class SameBatchEveryStep(Rule):
+    """A loader that is started anew for every batch and does not shuffle."""
+
+    fault = "same_batch_every_step"
+    category = "data"
+    finds = "A loader whose first batch is taken again and again: next(iter(loader)) in the loop."
+    evidence = ("place of each batch in its epoch", "whether the loader shuffles", "how many batches it has")
+    every = 10
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for name, seen in case.batches.loaders.items():
+            part = case.parts.get(("loader", name))
+            batches = part.settings.get("batches") if part is not None else None
+            if part is None or part.settings.get("shuffle") or not isinstance(batches, int) or batches < 2:
+                continue
+            if part.settings.get("sampler") not in ("SequentialSampler", None):
+                continue
+            if seen.restarts < 10 or seen.restarts < seen.count or seen.count < 0.9 * case.order.updates:
+                continue
+            yield self.finding(
+                "only the first batch of the loader is used",
+                confidence=0.92,
+                since_step=0,
+                where=where(part.source or seen.source, op="DataLoader"),
+                why=f"{name} was started anew for each of {plural(seen.count, 'batch')} and does not shuffle, so"
+                f" every step"
+                f" trained on the same first batch of {batches}: next(iter(loader)) in the loop begins again each time",
+                facts=[
+                    ("batches taken", seen.count),
+                    ("of which the first of an epoch", seen.restarts),
+                    ("batches in it", batches),
+                ],
+                fix=("loop over the loader itself: for x, y in loader",),
+            )
+
+
+class TargetNotNormalised(Rule):
+    """Regression targets so large that the network cannot reach them."""
+
+    fault = "target_not_normalised"
+    category = "data"
+    finds = "Regression targets in the thousands or more that the network does not get near."
+    evidence = ("range and variance of targets", "course of the loss against the variance")
+    explains = (
+        frozenset({"lr_too_low", "lr_too_high", "exploding_gradient", "labels_shuffled_against_inputs"}) | NONFINITE
+    )
+    every = 25
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for site in case.losses:
+            if site.function not in REGRESSION_LOSSES or case.order.updates < 50:
+                continue
+            low, high = site.first.get("target_min"), site.first.get("target_max")
+            variance = site.first.get("target_variance")
+            if not all(isinstance(value, (int, float)) for value in (low, high, variance)):
+                continue
+            largest = max(abs(float(low)), abs(float(high)))  # type: ignore[arg-type]
+            if largest < LARGE_TARGET or case.steps < 50:
+                continue
+            squared = site.function == "mse_loss"
+            guess = float(variance) if squared else float(variance) ** 0.5  # type: ignore[arg-type]
+            latest = [value for _, value in case.loss.points[-10:]]
+            lost = any(not math.isfinite(value) for value in latest) or median(latest) > 1.2 * guess
+            if not lost:
+                continue
+            yield self.finding(
+                "the targets are not normalised",
+                confidence=0.88,
+                since_step=site.first_step,
+                where=where(site.source, op=site.function),
+                why=f"targets range from {number(float(low))} to {number(float(high))}, where networks"
+                f" give"  # type: ignore[arg-type]
+                f" values of about 1: of such a scale the loss is {number(case.loss.first)} at first and"
+                f" {number(median(latest))} after {plural(case.order.updates, 'update')}, worse than the"
+                f" {number(guess)} that"
+                " the mean of the targets as a constant answer would give",
+                facts=[
+                    ("smallest target", low),
+                    ("largest target", high),
+                    ("loss now", median(latest)),
+                    ("loss of the mean", guess),
+                ],
+                fix=("standardise the targets: (y - y.mean()) / y.std(), and undo it on the predictions",),
+            )
+
+
+class OutlierBatch(Rule):
+    """One batch with values far beyond all others, after which training is broken."""
+
+    fault = "outlier_batch"
+    category = "data"
+    finds = "A single batch with inputs or targets many times larger than all before, which breaks the training."
+    evidence = ("largest input and target of each step", "course of the loss before and after")
+    explains = (
+        frozenset({"lr_too_high", "exploding_gradient", "exploding_activation", "dead_relu", "input_not_normalised"})
+        | NONFINITE
+    )
+    every = 10
+    urgent = True
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        if not self._broken(case):
+            return
+        usual: dict[int, list[float]] = {}
+        for kept in case.deep():
+            for one, info in kept.of_kind("input", "target"):
+                if one.phase != "forward" or not info.dtype.startswith(("float", "bfloat")) or one.stats.bad:
+                    continue
+                size, before = abs_max(one.stats), usual.setdefault(one.tensor, [])
+                if len(before) >= 5 and size > JUMP * max(before) > 0 and self._then(case, kept):
+                    yield self._say(case, kept, info.kind, size, median(before))
+                    return
+                before.append(size)
+
+    @staticmethod
+    def _broken(case: Case) -> bool:
+        first = case.loss.first
+        if case.loss.count < 8 or not math.isfinite(first):
+            return False
+        latest = [value for _, value in case.loss.points[-3:]]
+        return any(not math.isfinite(value) for value in latest) or case.loss.most > 30 * (abs(first) + 1e-3)
+
+    @staticmethod
+    def _then(case: Case, kept: Kept) -> bool:
+        """Whether the loss left its course in this very step and did not come back at once."""
+        before = [value for step, value in case.loss.points if step < kept.step and math.isfinite(value)]
+        here = [value for step, value in case.loss.points if step == kept.step]
+        after = [value for step, value in case.loss.points if kept.step < step <= kept.step + 10]
+        if not before or not here:
+            return False
+        usual = median(before[-20:])
+        jumped = not math.isfinite(here[0]) or here[0] > 10 * (abs(usual) + 1e-6)
+        stays = not after or any(not math.isfinite(value) for value in after) or median(after) > 3 * (abs(usual) + 1e-6)
+        return jumped and stays
+
+    def _say(self, case: Case, kept: Kept, kind: str, size: float, usual: float) -> Finding:
+        batch = next((event for event in kept.record.events if event.kind == "batch"), None)
+        index = batch.values.get("index") if batch is not None else None
+        said = f" (batch {index} of the loader)" if index is not None else ""
+        network = next(iter(case.trained()), "")
+        return self.finding(
+            f"the batch of step {kept.step} holds outliers",
+            confidence=0.9,
+            since_step=kept.step,
+            where=where(
+                batch.source if batch is not None else None,
+                module=case.first_module(network) if kind == "input" else None,
+                network=network or None,
+            ),
+            why=f"the {kind} of step {kept.step}{said} reaches {number(size)}, {number(size / usual)} times the usual"
+            f" {number(usual)}: this batch of data is an outlier. The loss jumped to {number(kept.record.loss)} in"
+            f" this very"
+            " step, and the update it made broke the training; before, updates and losses were ordinary",
+            facts=[
+                (f"largest {kind} of the step", size),
+                ("usual", usual),
+                ("loss of the step", kept.record.loss),
+                ("first loss", case.loss.first),
+            ],
+            fix=("drop or clamp such samples when loading, and clip gradients so that one batch cannot do this",),
+            confirm=(f"leave out the batch of step {kept.step}: the loss goes on as before",),
+        )

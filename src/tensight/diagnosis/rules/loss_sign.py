@@ -1,0 +1,73 @@
+"""A loss with the wrong sign."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from tensight.diagnosis.case import Case
+from tensight.diagnosis.losses import CLASS_LOSSES, REGRESSION_LOSSES, LossSite
+from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.words import median, number, where
+from tensight.records import Finding
+
+# what may stand between the loss and log_softmax without changing the sign
+_KEEPS_SIGN = frozenset({"mean", "sum", "gather", "index", "squeeze", "view", "unsqueeze", "select", "reshape", "div"})
+
+
+class LossSignFlipped(Rule):
+    """A log-likelihood or a negated distance that is minimised."""
+
+    fault = "loss_sign_flipped"
+    category = "loss-definition"
+    finds = "A loss with the wrong sign: the log-likelihood itself is minimised, or a negated loss function."
+    evidence = (
+        "operators between the loss and log_softmax",
+        "value of the loss function against what backward was given",
+    )
+    explains = frozenset({"lr_too_high", "exploding_gradient", "nll_on_probabilities", "nll_on_logits"})
+    every = 10
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        if case.order.updates < 10 or len(case.order.optimizers) > 1:
+            return  # two sides of a game
+        for site in case.losses:
+            how = self._likelihood(site) or self._negated(case, site)
+            if how and case.loss.last < case.loss.first < 0 and case.loss.last < 1.5 * case.loss.first:
+                yield self.finding(
+                    "the loss has the wrong sign",
+                    confidence=0.88,
+                    since_step=site.first_step,
+                    where=where(site.source, op=site.function if site.function != "expression" else None),
+                    why=f"{how}: minimising it makes the answers worse. The loss is negative, went from"
+                    f" {number(case.loss.first)} to {number(case.loss.last)}, and has no floor (the sign is flipped:"
+                    f" the"
+                    " negative is missing, or is one too many)",
+                    facts=[("first loss", case.loss.first), ("loss now", case.loss.last)],
+                    fix=("turn the sign: loss = -log_likelihood.mean(), or drop the minus before the loss function",),
+                )
+                return
+
+    @staticmethod
+    def _likelihood(site: LossSite) -> str:
+        operators = site.first.get("operators")
+        if site.function != "expression" or not isinstance(operators, str):
+            return ""
+        names = [name.strip() for name in operators.split(",")]
+        at = next(
+            (place for place, name in enumerate(names) if name in ("log_softmax", "logsigmoid", "log_sigmoid")), -1
+        )
+        if at > 0 and set(names[:at]) <= _KEEPS_SIGN:
+            return "the mean log-probability of the right answers is minimised, and is to be maximised"
+        return ""
+
+    @staticmethod
+    def _negated(case: Case, site: LossSite) -> str:
+        """backward was given the negative of what the loss function returned."""
+        if site.function not in CLASS_LOSSES | REGRESSION_LOSSES or not case.first_losses or len(case.losses.sites) > 1:
+            return ""
+        made = dict(site.first_values)
+        ratios = [given[0] / made[step] for step, given in case.first_losses if made.get(step) and len(given) == 1]
+        if len(ratios) >= 2 and math.isclose(median(ratios), -1.0, rel_tol=1e-3):
+            return f"backward is called on the negative of {site.function}"
+        return ""

@@ -1,0 +1,68 @@
+"""Training that waits for its data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tensight.diagnosis.case import Case
+from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.words import median, number, where
+from tensight.records import Finding
+
+SHARE = 0.7  # of a step's time
+SECONDS = 0.008  # less is not worth a word
+STEPS = 20
+
+
+class DataLoadingStarvation(Rule):
+    """Most of the time of a step passes before the network is called."""
+
+    fault = "data_loading_starvation"
+    category = "resource"
+    finds = "Steps that spend most of their time waiting for the next batch before the network is called."
+    evidence = ("time from the end of a step to the next call of the network, against the whole step",)
+    every = 25
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        waits, shares = case.waits, case.wait_shares
+        if waits.count < STEPS:
+            return
+        seconds = median([value for _, value in waits.points[2:]])
+        share = median([value for _, value in shares.points[2:]])
+        if seconds < SECONDS or share < SHARE:
+            return
+        loaders = [
+            (part, seen) for name, seen in case.batches.loaders.items() if (part := case.parts.get(("loader", name)))
+        ]
+        loaders.sort(key=lambda pair: -pair[1].count)
+        part = loaders[0][0] if loaders else None
+        workers = part.settings.get("workers") if part is not None else None
+        if part is not None:
+            how = f"the loader works with num_workers={workers}" + (
+                ": in the training's own process" if not workers else ""
+            )
+            fix = (
+                "load in the background: DataLoader(…, num_workers=4, persistent_workers=True), and do slow work once,"
+                " not for every sample"
+            )
+        else:
+            how = "the loop prepares its batches itself, between two steps"
+            fix = "prepare batches in the background (a DataLoader with num_workers), or once before the training"
+        yield self.finding(
+            "training waits for its data",
+            confidence=0.86,
+            since_step=0,
+            where=where(part.source if part is not None else None, op="DataLoader" if part is not None else None),
+            why=f"{number(share * 100)} % of each step ({number(seconds * 1000)} ms of it) passes before the network"
+            f" is called:"
+            f" the training waits for its input data and the processor starves; {how}, and loading is slower than"
+            " computing",
+            facts=[
+                ("milliseconds before the network is called, median", seconds * 1000),
+                ("share of the step", share),
+                ("workers of the loader", workers),
+                ("steps measured", waits.count),
+            ],
+            fix=(fix,),
+            confirm=("run over the loader alone and time it: it takes nearly as long as training",),
+        )

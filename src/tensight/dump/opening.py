@@ -1,0 +1,77 @@
+"""Opens a dump directory as if it were a run: statistics are taken once and kept in Tensight's cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import uuid
+from pathlib import Path
+
+from tensight.dump.importing import Progress, import_dump
+from tensight.dump.readers import looks_like_dump
+from tensight.stats.building import cache_folder
+from tensight.store import is_run
+
+FORMAT = 1  # of what is cached; another one is made again
+_MOST_LOOKED_AT = 200_000
+
+
+def run_of(path: str | Path, progress: Progress | None = None) -> Path | None:
+    """The run that shows a dump, made now or before; None when the folder is no dump.
+
+    The values stay in the dump. A dump that has changed since is read again.
+    """
+    folder = Path(path)
+    if not folder.is_dir() or is_run(folder) or not looks_like_dump(folder):
+        return None
+    base = cache_folder() / "dumps"
+    name = "".join(char if char.isalnum() or char in "-_." else "_" for char in folder.resolve().name)[:60] or "dump"
+    target = base / fingerprint(folder) / name
+    if is_run(target):
+        return target
+    try:
+        target.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        made = target.parent.parent / f".new-{uuid.uuid4().hex}"
+        made.mkdir(mode=0o700)
+    except OSError:
+        made = Path(tempfile.mkdtemp(prefix="tensight-dump-"))
+        target = made / name
+    try:
+        import_dump(folder, made / name, in_place=target.parent != made, progress=progress or _quiet)
+        if target.parent != made:
+            try:
+                os.replace(made, target.parent)
+            except OSError:  # another process was quicker
+                shutil.rmtree(made, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    return target
+
+
+def fingerprint(folder: Path) -> str:
+    """Changes when files come, go or change."""
+    digest = hashlib.blake2b(f"{FORMAT} {folder.resolve()}".encode(), digest_size=16)
+    count = 0
+    waiting = [folder]
+    while waiting and count < _MOST_LOOKED_AT:
+        try:
+            entries = sorted(os.scandir(waiting.pop()), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        for entry in entries:
+            try:
+                found = entry.stat(follow_symlinks=False)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+            except OSError:
+                continue
+            digest.update(f"{entry.path}\0{found.st_size}\0{found.st_mtime_ns}\n".encode(errors="replace"))
+            count += 1
+    return digest.hexdigest()
+
+
+def _quiet(done: int, of: int) -> None:
+    """Nobody watches."""

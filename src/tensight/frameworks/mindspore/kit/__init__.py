@@ -1,0 +1,1 @@
+"""MindSpore's part of the training kit."""

@@ -1,0 +1,85 @@
+"""Level op: every operator of the forward pass, with its line, and the gradient of its result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mindspore import Parameter, Tensor
+
+from tensight.frameworks.mindspore.operators import Call
+from tensight.frameworks.mindspore.values import dtype_name
+from tensight.frameworks.mindspore.watching import Slot, Watching
+from tensight.records import TensorInfo
+
+if TYPE_CHECKING:
+    from tensight.frameworks.mindspore.cells import Cells
+
+_Key = tuple[str, str, str, str, int, int]
+
+
+class OperatorLevel:
+    """Observes operators (see `operators.Observer`) while the sink's level is 'op'."""
+
+    def __init__(self, watching: Watching, cells: Cells) -> None:
+        self._watching = watching
+        self._cells = cells
+        self._slots: dict[_Key, Slot] = {}
+        self._gradients: dict[_Key, Slot] = {}
+        self._counts: dict[tuple[str, str, str, str], int] = {}
+        self._turn = -1
+
+    @property
+    def wanted(self) -> bool:
+        return self._watching.sink.level == "op" and self._watching.all
+
+    def seen(self, call: Call) -> None:
+        if self._watching.turn != self._turn:
+            self._turn = self._watching.turn
+            self._counts.clear()
+        place = (call.network, call.module, call.primitive, self._cells.phase)
+        number = self._counts.get(place, 0)
+        self._counts[place] = number + 1
+        for index, tensor in enumerate(call.outputs):
+            if is_float(tensor) and tensor.size:
+                self._look(call, (*place, number, index), tensor)
+
+    def _look(self, call: Call, key: _Key, tensor: Tensor) -> None:
+        watching = self._watching
+        phase = self._cells.phase
+        slot = self._slots.get(key)
+        if slot is None:
+            slot = self._slots[key] = self._declare(call, key, tensor, None)
+        watching.look(slot, tensor, phase)
+        if not self._cells.follows(tensor):
+            return
+        after = self._gradients.get(key)
+        if after is None:
+            after = self._gradients[key] = self._declare(call, key, tensor, slot.info)
+
+        def came(value: Any) -> None:
+            watching.probe("operator gradient", watching.look, after, value, "backward")
+
+        tensor.register_hook(came)
+
+    def _declare(self, call: Call, key: _Key, tensor: Tensor, forward: TensorInfo | None) -> Slot:
+        info = TensorInfo(
+            id=self._watching.sink.new_id(),
+            kind="operator" if forward is None else "operator_gradient",
+            node=call.module,
+            slot=f"output.{key[5]}",
+            network=call.network or self._cells.losses.network,
+            call=key[4],
+            shape=tuple(tensor.shape),
+            dtype=dtype_name(tensor),
+            type=call.primitive,
+            op=f"ops.{call.name}",
+            phase=self._cells.phase if forward is None else "backward",
+            source=call.source,
+            forward=None if forward is None else forward.id,
+        )
+        self._watching.sink.tensor(info)
+        return Slot(info)
+
+
+def is_float(tensor: Tensor) -> bool:
+    return dtype_name(tensor).startswith(("float", "bfloat")) and not isinstance(tensor, Parameter)

@@ -1,0 +1,361 @@
+"""Takes the profile of a MindSpore training: clocked steps, then steps under MindSpore's own profiler.
+
+In PyNative mode data, forward, backward and update are told apart. A graph or a jit function runs them as one: that
+time counts as forward, and a note says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import mindspore
+from mindspore import nn
+
+from tensight.errors import UsageError
+from tensight.frameworks.mindspore.networks import OPTIMIZERS, is_wrapper
+from tensight.frameworks.patches import Patches
+from tensight.frameworks.source import user_source
+from tensight.frameworks.timing import Clock, Done, Pauses, Plan, Sampler, Steps, now
+from tensight.records import Source
+from tensight.records.timing import CompileTime, Fact, LoaderTime, OperatorTime, Part5, Profile, Window
+
+Call = Callable[..., Any]
+_MOST_WAITS = 5000
+_FEW = 3
+_GRAPH = 0  # mindspore.GRAPH_MODE
+
+
+class MindSporeTiming:
+    """Follows an unmodified script from step to step."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        trace_file: Path | None = None,
+        changes: Sequence[str] = (),
+        go_on: bool = False,
+        failed: Callable[[str, BaseException], None],
+    ) -> None:
+        if changes:
+            raise UsageError("--try and --try-change are for PyTorch: MindSpore offers no such switches from outside")
+        self.plan = plan
+        self.clock = Clock()
+        self.pauses = Pauses()
+        self.steps = Steps(plan, self.clock, self._turn)
+        self.on = False
+        self._patches = Patches()
+        self._failed = failed
+        self._go_on = go_on
+        self._trace_file = trace_file
+        self._sampler: Sampler | None = None
+        self._sampled: Sampler | None = None
+        self._profiler: Any = None
+        self._place = ""
+        self._ending = False
+        self._inside = 0
+        self._updates = self._compiled_calls = self._forwards = self._backwards = 0
+        self._compiles: list[tuple[int, float]] = []  # step, seconds
+        self._waits: list[float] = []
+        self._batches = self._all_batches = 0
+        self._feed: Source | None = None
+        self._dataset: Any = None
+        self._mode: Source | None = None
+        self._sink: bool | None = None
+        self._train: Source | None = None
+
+    def attach(self) -> None:
+        api = sys.modules.get("mindspore.common.api")
+        wrap = self._patches.wrap
+        wrap(nn.Cell, "__call__", self._around_cell)
+        if api is not None:
+            wrap(type(api._pynative_executor), "grad", lambda original: self._around(original, "backward"))
+            wrap(api._JitExecutor, "__call__", self._around_jit)
+            for compiler in (api._JitExecutor, api._CellGraphExecutor):
+                wrap(compiler, "compile", self._around_compile)
+        iterators = sys.modules.get("mindspore.dataset.engine.iterators")
+        if iterators is not None:
+            wrap(iterators.Iterator, "__next__", self._around_next)
+        model = getattr(sys.modules.get("mindspore.train.model"), "Model", None)
+        if model is not None:
+            wrap(model, "train", self._around_train)
+        self.pauses.attach()
+        self.on = True
+        self.clock.cut()
+        if not self.plan.warm:
+            self.steps.window = "clock"
+            self._turn("clock")
+
+    def detach(self) -> None:
+        self.on = False
+        self._stop_windows()
+        self.pauses.detach()
+        self._patches.restore()
+
+    # parts of a step
+
+    def _around(self, original: Call, part: Part5) -> Call:
+        def around(*args: Any, **kwargs: Any) -> Any:
+            if not self.on or not self.clock.mine():
+                return original(*args, **kwargs)
+            self.clock.enter(part)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self.clock.leave()
+                self._backwards += part == "backward"
+
+        return around
+
+    def _around_cell(self, original: Call) -> Call:
+        def __call__(cell: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.on or self._inside or not self.clock.mine():
+                return original(cell, *args, **kwargs)
+            update = isinstance(cell, OPTIMIZERS)
+            whole = is_wrapper(cell)
+            if not self.clock.stack and not update:
+                self._boundary()
+            if whole:
+                # PyNative's training cell calls network, gradient and optimizer itself: those are told apart inside
+                self._inside = int(_mode() == "graph")
+            else:
+                self._inside = 1
+            self.clock.enter("update" if update else "forward")
+            try:
+                return original(cell, *args, **kwargs)
+            finally:
+                self._inside = 0
+                self.clock.leave("rest" if update or whole else "forward")
+                self._called(cell, update, whole)
+
+        return __call__
+
+    def _called(self, cell: Any, update: bool, whole: bool) -> None:
+        if update:
+            self._updates += 1
+            self._ending = True
+        elif whole and _mode() == "graph":
+            self._compiled_calls += 1
+            self._ending = True
+        elif not self.clock.stack:
+            self._forwards += 1
+            if not self._updates and not self._compiled_calls and not self._backwards and self._forwards > _FEW:
+                self._ending = True
+
+    def _around_jit(self, original: Call) -> Call:
+        def __call__(executor: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.on or self._inside or not self.clock.mine():
+                return original(executor, *args, **kwargs)
+            if not self.clock.stack:
+                self._boundary()
+            self._inside = 1
+            self.clock.enter("forward")
+            try:
+                return original(executor, *args, **kwargs)
+            finally:
+                self._inside = 0
+                self.clock.leave()
+                self._compiled_calls += 1
+                if not self._updates and self._compiled_calls > _FEW:
+                    self._ending = True
+
+        return __call__
+
+    def _around_compile(self, original: Call) -> Call:
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            if not self.on:
+                return original(*args, **kwargs)
+            began = now()
+            # the compiler reads the Python it finds: ours must not be there
+            with self._patches.lifted():
+                result = original(*args, **kwargs)
+            took = now() - began
+            if took > 0.002:  # a graph that is known already is only looked up
+                self._compiles.append((self.steps.number, took))
+            return result
+
+        return compile
+
+    def _around_next(self, original: Call) -> Call:
+        def __next__(iterator: Any) -> Any:
+            if not self.on or not self.clock.mine():
+                return original(iterator)
+            if not self.clock.stack:
+                self._boundary()
+            self.clock.enter("data")
+            began = now()
+            try:
+                batch = original(iterator)
+            finally:
+                self.clock.leave()
+            self._batches += 1
+            self._all_batches += 1
+            if self._feed is None:
+                self._feed = user_source()
+                self._dataset = getattr(iterator, "_Iterator__ori_dataset", None)
+            if self.steps.window == "clock" and len(self._waits) < _MOST_WAITS:
+                self._waits.append(now() - began)
+            return batch
+
+        return __next__
+
+    def _around_train(self, original: Call) -> Call:
+        def train(model: Any, *args: Any, **kwargs: Any) -> Any:
+            sink = kwargs.get("dataset_sink_mode", args[3] if len(args) > 3 else False)
+            self._sink, self._train = bool(sink), user_source()
+            return original(model, *args, **kwargs)
+
+        return train
+
+    # steps and windows
+
+    def _boundary(self) -> None:
+        if not self._ending:
+            return
+        self._ending = False
+        if self._mode is None:
+            self._mode = user_source()
+        collecting, collections = self.pauses.cut()
+        facts = {"collecting": collecting, "collections": collections, "batches": self._batches}
+        self._batches = 0
+        self.clock.skip()
+        self.steps.ended(facts)
+        if self.steps.window is None and not self._go_on:
+            self.on = False
+            raise Done
+
+    def _turn(self, window: Window | None) -> None:
+        try:
+            self._stop_windows()
+            self.pauses.on = window == "clock"
+            if window == "clock":
+                self._sampler = Sampler(self.clock)
+                self._sampler.start()
+            elif window == "trace":
+                self._start_profiler()
+        except Exception as error:
+            self._failed(f"profiling, {window}", error)
+
+    def _start_profiler(self) -> None:
+        from mindspore import profiler
+
+        self._place = tempfile.mkdtemp(prefix="tensight-profile-")
+        self._profiler = profiler.profile(
+            activities=[profiler.ProfilerActivity.CPU],
+            on_trace_ready=profiler.tensorboard_trace_handler(self._place),
+        )
+        self._profiler.start()
+
+    def _stop_windows(self) -> None:
+        if self._sampler is not None:
+            self._sampler.stop()
+            self._sampled, self._sampler = self._sampler, None
+        if self._profiler is not None:
+            profiler, self._profiler = self._profiler, None
+            profiler.stop()
+
+    # the result
+
+    def profile(self) -> Profile:
+        operators, notes = self._operators()
+        warm = next((time.step for time in self.steps.times if time.window != "warm"), 0)
+        late = sum(step > warm for step, _ in self._compiles)
+        facts: dict[str, Fact] = {
+            "mode": _mode(),
+            "compiled_calls": self._compiled_calls,
+            "graphs_late": late,
+            "sink": self._sink,
+            "graph_kernel": _context("enable_graph_kernel"),
+            "traced_steps": sum(time.window == "trace" for time in self.steps.times),
+            "operator_seconds": sum(one.seconds for one in operators),
+        }
+        for name, source in (("mode", self._mode), ("train", self._train)):
+            if source is not None:
+                facts |= {f"{name}.file": source.file, f"{name}.line": source.line, f"{name}.code": source.code}
+        if self._sampled is not None:
+            facts |= {"samples": self._sampled.samples, "sampling_seconds": self._sampled.seconds}
+        if self._compiled_calls:
+            notes.append("a graph runs forward, backward and update as one: all of it counts as forward")
+        return Profile(
+            framework="mindspore",
+            version=str(mindspore.__version__),
+            device=str(_context("device_target") or "cpu").lower(),
+            steps=tuple(self.steps.times),
+            operators=operators,
+            lines=self._sampled.lines() if self._sampled is not None else (),
+            loaders=self._loaders(),
+            compiling=CompileTime(sum(seconds for _, seconds in self._compiles), len(self._compiles)),
+            collecting=self.pauses.record(),
+            facts=facts,
+            notes=tuple(notes),
+        )
+
+    def _loaders(self) -> tuple[LoaderTime, ...]:
+        if self._feed is None:
+            return ()
+        clocked = [time for time in self.steps.times if time.window == "clock"]
+        workers = getattr(self._dataset, "num_parallel_workers", None)
+        size = getattr(self._dataset, "batch_size", 0)
+        return (
+            LoaderTime(
+                type(self._dataset).__name__,
+                self._feed,
+                batch_size=size if isinstance(size, int) else 0,
+                workers=workers if isinstance(workers, int) else 1,
+                batches=len(self._waits),
+                waits=tuple(self._waits),
+                seconds=sum(self._waits),
+                cpu=sum(time.data_cpu for time in clocked),
+            ),
+        )
+
+    def _operators(self) -> tuple[tuple[OperatorTime, ...], list[str]]:
+        """From the table that MindSpore's profiler writes; the trace is kept for other tools."""
+        if not self._place:
+            return (), ["no step was traced: the script was over before"]
+        rows: list[OperatorTime] = []
+        notes: list[str] = []
+        place = Path(self._place)
+        try:
+            for file in place.rglob("cpu_op_detail_info_*.csv"):
+                with file.open(encoding="utf-8", errors="replace", newline="") as text:
+                    for row in csv.DictReader(text):
+                        seconds = float(row["op_total_time(ms)"]) / 1000
+                        rows.append(
+                            OperatorTime(
+                                row["op_type"],
+                                shapes=row["op_name"],
+                                calls=int(row["op_occurrences"]),
+                                seconds=seconds,
+                                total=seconds,
+                            )
+                        )
+            for file in place.rglob("trace_view.json"):
+                if self._trace_file is not None:
+                    with file.open("rb") as source, gzip.open(self._trace_file, "wb") as target:
+                        shutil.copyfileobj(source, target)
+            if not rows:
+                notes.append("MindSpore's profiler gave no table of operators here")
+        except (OSError, KeyError, ValueError) as error:
+            notes.append(f"what MindSpore's profiler wrote could not be read: {type(error).__name__}: {error}")
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+        return tuple(sorted(rows, key=lambda row: -row.seconds)), notes
+
+
+def _mode() -> str:
+    return "graph" if _context("mode") == _GRAPH else "pynative"
+
+
+def _context(name: str) -> Any:
+    with contextlib.suppress(Exception):
+        return mindspore.get_context(name)
+    return None

@@ -1,0 +1,192 @@
+"""What attention looks at: the future, the padding, everything; told in the first steps.
+
+Three ways of attending are seen: `scaled_dot_product_attention`, `nn.MultiheadAttention`, and a softmax over scores
+that are as many as there are positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from tensight.frameworks.patches import Patches
+from tensight.frameworks.source import user_source
+from tensight.frameworks.torch.statistics import PLAIN
+from tensight.frameworks.torch.watching import Watching
+from tensight.records import Source
+from tensight.records.event import Value
+
+FIRST = 6  # steps that are looked at
+FEWEST = 4  # positions; fewer are no sequence
+_MOST_OF_A_STEP = 8
+_MOST_ROWS = 64
+_OPEN = -1e4  # scores are shut by adding less than this
+_is_compiling = torch.compiler.is_compiling
+
+
+class Attention:
+    """Watches attention. `tokens` answers the whole numbers that the network was fed last."""
+
+    def __init__(self, watching: Watching, patches: Patches, tokens: Callable[[], list[torch.Tensor]]) -> None:
+        self.watching = watching
+        self._tokens = tokens
+        self._step = -1
+        self._told = 0
+        self._inside = False  # of nn.MultiheadAttention, which calls the others
+        patches.wrap(F, "scaled_dot_product_attention", self._around_product)
+        patches.wrap(F, "multi_head_attention_forward", self._around_heads)
+
+    # the two functions
+
+    def _around_product(self, original: Any) -> Any:
+        watching = self.watching
+        called = watching.probe("attention", self._product)
+
+        def scaled_dot_product_attention(*args, **kwargs):
+            if watching.observing and not _is_compiling() and self._is_time() and not self._inside:
+                called(*args, **kwargs) if not kwargs else called(*_plain(args, kwargs))
+            return original(*args, **kwargs)
+
+        return scaled_dot_product_attention
+
+    def _product(
+        self, query: Any, key: Any, value: Any, mask: Any = None, dropout: Any = 0.0, causal: Any = False, *_: Any
+    ) -> None:
+        if type(query) not in PLAIN or query.dim() < 3 or self.watching.foreign():
+            return
+        rows, columns = query.shape[-2], key.shape[-2]
+        values: dict[str, Value] = {"function": "scaled_dot_product_attention"}
+        if isinstance(mask, torch.Tensor):
+            values |= _of_mask(mask, keep=True)
+            values |= self._padding(_columns(mask, columns, keep=True))
+        values["future"] = not causal and (mask is None or bool(values.get("future", True)))
+        self._tell(values, rows, columns)
+
+    def _around_heads(self, original: Any) -> Any:
+        watching = self.watching
+        called = watching.probe("attention", self._heads)
+
+        def multi_head_attention_forward(query, key, value, *args, **kwargs):
+            looks = watching.observing and not _is_compiling() and self._is_time()
+            if looks:
+                called(query, key, kwargs)
+            before, self._inside = self._inside, self._inside or looks
+            try:
+                return original(query, key, value, *args, **kwargs)
+            finally:
+                self._inside = before
+
+        return multi_head_attention_forward
+
+    def _heads(self, query: torch.Tensor, key: torch.Tensor, kwargs: dict[str, Any]) -> None:
+        """`nn.MultiheadAttention` hands on (length, batch, width), and masks by name."""
+        if type(query) not in PLAIN or query.dim() < 2 or self.watching.foreign():
+            return
+        mask, padding = kwargs.get("attn_mask"), kwargs.get("key_padding_mask")
+        values: dict[str, Value] = {"function": "MultiheadAttention"}
+        if isinstance(mask, torch.Tensor):
+            values |= _of_mask(mask, keep=False)
+        if isinstance(padding, torch.Tensor):
+            values |= _binary(padding)
+            values |= self._padding(_columns(padding, key.shape[0], keep=False))
+        causal = bool(kwargs.get("is_causal")) and mask is None
+        values["future"] = not causal and (mask is None or bool(values.get("future", True)))
+        self._tell(values, query.shape[0], key.shape[0])
+
+    # a softmax of the user's own
+
+    def made(self, result: torch.Tensor, function: str, dim: int | None, source: Source | None) -> None:
+        """An activation function has returned."""
+        if function != "softmax" or result.dim() < 3 or self._inside or not self._is_time():
+            return
+        rows, columns = result.shape[-2:]
+        if not self.watching.observing or columns < FEWEST or dim not in (-1, result.dim() - 1):
+            return
+        with torch.no_grad():
+            weights = result.detach().reshape(-1, rows, columns)[:_MOST_ROWS]
+            values: dict[str, Value] = {"function": "softmax"}
+            if rows == columns:
+                values["future"] = bool((weights.triu(1) > 0).any())
+                values["past"] = bool((weights.tril(-1) > 0).any())
+            open_ = result.detach().reshape(result.shape[0], -1, columns).amax(1) > 0
+            values |= self._padding(open_)
+        self._tell(values, rows, columns, source)
+
+    # inside
+
+    def _is_time(self) -> bool:
+        step = self.watching.sink.step
+        if step >= FIRST or self.watching.phase == "evaluation":
+            return False
+        if step != self._step:
+            self._step, self._told = step, 0
+        return self._told < _MOST_OF_A_STEP
+
+    def _padding(self, open_: torch.Tensor | None) -> dict[str, Value]:
+        """Whether only padding is looked at: open positions all hold one token, shut ones hold many."""
+        if open_ is None or not 0 < int(open_.sum()) < open_.numel():
+            return {}
+        for tokens in self._tokens():
+            if tokens.shape != open_.shape:
+                continue
+            seen, hidden = tokens[open_], tokens[~open_]
+            inverted = int(seen.min()) == int(seen.max()) and torch.unique(hidden).numel() > 2
+            return {"only_padding": inverted, "token": int(seen[0])} if inverted else {"only_padding": False}
+        return {}
+
+    def _tell(self, values: dict[str, Value], rows: int, columns: int, source: Source | None = None) -> None:
+        if rows < FEWEST:
+            return
+        self._told += 1
+        watching = self.watching
+        entry = watching.scopes[-1].entry if watching.scopes else None
+        values |= {"rows": rows, "columns": columns, "module": "" if entry is None else entry.path}
+        if rows != columns:
+            values["future"] = None  # positions of two sequences: which lies ahead is not known
+        watching.sink.event("attention", watching.network, values, source or user_source())
+
+
+def _plain(args: tuple, kwargs: dict) -> list[Any]:
+    """Arguments in order."""
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+    return [*args, *(kwargs.get(name, False if name == "is_causal" else None) for name in names[len(args) :])]
+
+
+def _binary(mask: torch.Tensor) -> dict[str, Value]:
+    """A mask of numbers that are 0 and 1 and nothing else: it is added to scores, and so shuts nothing."""
+    if not mask.is_floating_point() or not mask.numel():
+        return {}
+    ones, zeros = int((mask == 1).sum()), int((mask == 0).sum())
+    return {"binary": True} if ones and zeros and ones + zeros == mask.numel() else {}
+
+
+def _of_mask(mask: torch.Tensor, *, keep: bool) -> dict[str, Value]:
+    """`keep`: True means to look at a position; otherwise to leave it out."""
+    with torch.no_grad():
+        mask = mask.detach()
+        found: dict[str, Value] = {"mask": str(mask.dtype).removeprefix("torch."), **_binary(mask)}
+        if mask.dim() >= 2 and mask.shape[-1] == mask.shape[-2]:
+            open_ = _open(mask, keep)
+            found["future"] = bool(open_.triu(1).any())
+            found["past"] = bool(open_.tril(-1).any())
+        return found
+
+
+def _open(mask: torch.Tensor, keep: bool) -> torch.Tensor:
+    if mask.dtype is torch.bool:
+        return mask if keep else ~mask
+    return mask > _OPEN
+
+
+def _columns(mask: torch.Tensor, columns: int, *, keep: bool) -> torch.Tensor | None:
+    """Which positions each sample looks at; None when the mask is the same for all."""
+    with torch.no_grad():
+        mask = mask.detach()
+        if mask.dim() == 2 and not keep:
+            return _open(mask, keep) if mask.shape[1] == columns else None
+        if mask.dim() < 3 or mask.shape[-1] != columns or mask.shape[0] < 2:
+            return None
+        return _open(mask, keep).reshape(mask.shape[0], -1, columns).any(1)

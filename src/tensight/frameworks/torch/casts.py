@@ -1,0 +1,137 @@
+"""Changes of the number format: back and forth in every forward pass, and whole numbers that a format cannot hold."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections import Counter
+from typing import Any
+
+import torch
+
+from tensight.frameworks.patches import Patches
+from tensight.frameworks.source import user_source
+from tensight.frameworks.torch.statistics import PLAIN, dtype_name
+from tensight.frameworks.torch.watching import Watching
+from tensight.records import Source
+from tensight.records.event import Value
+
+_METHODS = ("to", "half", "float", "double", "bfloat16", "type", "long", "int")
+_EXACT = {torch.float16: 2**11, torch.bfloat16: 2**8}  # whole numbers up to here are held exactly
+_SMALLER = frozenset(_EXACT)
+_MOST_CHECKS = 64
+_MOST_VALUES = 1 << 20
+_is_compiling = torch.compiler.is_compiling
+
+Way = tuple[torch.dtype, torch.dtype]
+
+
+class Casts:
+    """Watches methods of tensors that change the number format."""
+
+    def __init__(self, watching: Watching, patches: Patches) -> None:
+        self.watching = watching
+        self._ways: Counter[Way] = Counter()  # in the forward passes of this step
+        self._lines: dict[Way, Counter[Source | None]] = {}
+        self._checks = 0
+        self._rounded: list[tuple[weakref.ref, Source | None, float]] = []  # whole numbers that were rounded, lately
+        for name in _METHODS:
+            patches.wrap(torch.Tensor, name, functools.partial(self._around, name=name))
+
+    def _around(self, original: Any, name: str) -> Any:
+        watching = self.watching
+        happened = watching.probe("cast", self._happened)
+
+        def cast(tensor, *args, **kwargs):
+            result = original(tensor, *args, **kwargs)
+            if not watching.deep or result is tensor or _is_compiling() or type(result) not in PLAIN:
+                return result
+            if result.dtype is not tensor.dtype:
+                happened(tensor, result)
+            return result
+
+        return cast
+
+    def _happened(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
+        watching = self.watching
+        if watching.outermost:
+            if watching.observing and tensor.is_floating_point() and result.is_floating_point() and tensor.dim():
+                way = (tensor.dtype, result.dtype)
+                self._ways[way] += 1
+                self._lines.setdefault(way, Counter())[user_source()] += 1
+            return
+        if self._checks < _MOST_CHECKS and 0 < tensor.numel() <= _MOST_VALUES and tensor.device.type == "cpu":
+            if result.dtype in _SMALLER:
+                self._rounds(tensor, result)
+            elif tensor.dtype in _SMALLER and not result.is_floating_point():
+                self._as_numbers(tensor)
+
+    def _rounds(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
+        """Whole numbers go into a format that cannot hold all of them."""
+        self._checks += 1
+        with torch.no_grad():
+            values, kept = tensor.detach().double(), result.detach().double()
+            whole = values == values.round()
+            changed = whole & (values != kept) & kept.isfinite()
+            if not bool(changed.any()):
+                return
+            largest = float(values[changed].abs().max())
+        del self._rounded[:-7]
+        self._rounded.append((weakref.ref(result), user_source(), largest))
+        flat = values.reshape(-1)
+        if not tensor.is_floating_point() and flat.numel() > 2 and bool((flat[1:] - flat[:-1] == 1).all()):
+            left = torch.unique(kept).numel()
+            self._tell(result.dtype, largest, "positions", flat.numel() - left, flat.numel(), user_source())
+
+    def _as_numbers(self, tensor: torch.Tensor) -> None:
+        """Values of a small format are used as whole numbers: indices, labels."""
+        with torch.no_grad():
+            values = tensor.detach().float()
+            high = values[values.isfinite()].abs()
+            if (
+                not high.numel()
+                or float(high.max()) <= _EXACT[tensor.dtype]
+                or not bool((values == values.round()).all())
+            ):
+                return
+        lossy = next((one for one in reversed(self._rounded) if one[0]() is not None), None)
+        source = lossy[1] if lossy is not None else user_source()
+        many = int((high > _EXACT[tensor.dtype]).sum())
+        self._tell(tensor.dtype, float(high.max()), "numbers", many, values.numel(), source)
+
+    def _tell(self, dtype: torch.dtype, largest: float, what: str, lost: int, of: int, source: Source | None) -> None:
+        values: dict[str, Value] = {
+            "dtype": dtype_name(dtype),
+            "exact_to": _EXACT[dtype],
+            "largest": largest,
+            "what": what,
+            "lost": lost,
+            "of": of,
+        }
+        self.watching.sink.event("cast_loss", self.watching.network, values, source)
+
+    def before_update(self) -> None:
+        """An optimizer is about to step: tell of formats that were left and come back to in this step."""
+        if not self._ways:
+            return
+        ways, lines = self._ways, self._lines
+        self._ways, self._lines = Counter(), {}
+        for (here, there), count in ways.items():
+            back = ways.get((there, here), 0)
+            # from the wider format and back; the other way round is how half precision keeps its sums exact
+            if not back or not (_wider(here, there) or there is torch.float64):
+                continue
+            source = max(lines[here, there], key=lines[here, there].__getitem__)
+            values: dict[str, Value] = {
+                "home": dtype_name(here),
+                "away": dtype_name(there),
+                "trips": min(count, back),
+                "casts": count + back,
+                "lines": len(lines[here, there]),
+            }
+            self.watching.sink.event("casts", self.watching.network, values, source)
+            return
+
+
+def _wider(a: torch.dtype, b: torch.dtype) -> bool:
+    return torch.finfo(a).bits > torch.finfo(b).bits

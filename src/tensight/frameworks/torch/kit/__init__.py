@@ -1,0 +1,1 @@
+"""PyTorch's part of the training kit."""

@@ -1,0 +1,97 @@
+"""What can be known of a training's surroundings without measuring."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from tensight.frameworks.torch.wrappers import is_compiled
+from tensight.records.timing import Fact
+
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_DDP = (
+    "avg_forward_compute_time",
+    "avg_backward_compute_time",
+    "avg_backward_comm_time",
+    "avg_backward_compute_comm_overlap_time",
+)
+
+
+def memory() -> int:
+    """Bytes of this process that are in memory; 0 where that is not told."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    with contextlib.suppress(AttributeError):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def environment(models: Sequence[nn.Module]) -> dict[str, Fact]:
+    parameters = [parameter for model in models for parameter in model.parameters()]
+    devices = {parameter.device.type for parameter in parameters}
+    layers = [module for model in models for module in model.modules()]
+    return {
+        "device": next(iter(sorted(devices - {"cpu"})), "cpu"),
+        "cores": cores(),
+        "threads": torch.get_num_threads(),
+        "anomaly": torch.is_anomaly_enabled(),
+        "parameters": sum(parameter.numel() for parameter in parameters),
+        "parameter_tensors": len(parameters),
+        "double_parameters": sum(parameter.dtype is torch.float64 for parameter in parameters),
+        "half_parameters": sum(parameter.dtype in (torch.float16, torch.bfloat16) for parameter in parameters),
+        "convolutions": sum(isinstance(layer, nn.Conv2d) for layer in layers),
+        "compiled": any(is_compiled(model) for model in models),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "blocking": os.environ.get("CUDA_LAUNCH_BLOCKING", "") == "1",
+        "amx": "amx_tile" in _processor_flags(),
+        "avx512_bf16": "avx512_bf16" in _processor_flags(),
+        "device_memory": _device_memory(),
+    }
+
+
+def replicas(models: Sequence[nn.Module]) -> dict[str, Fact]:
+    """What DistributedDataParallel measures of itself, in seconds; it samples some of the first steps."""
+    found: dict[str, Fact] = {}
+    for model in models:
+        ask = getattr(model, "_get_ddp_logging_data", None)
+        if ask is None:
+            continue
+        with contextlib.suppress(Exception):
+            data: dict[str, Any] = ask()
+            for name in _DDP:
+                if isinstance(data.get(name), int):
+                    found[f"ddp.{name[4:-5]}"] = data[name] / 1e9
+            for name in ("bucket_sizes", "rebuilt_bucket_sizes", "bucket_cap_bytes", "backend_name", "module_name"):
+                if data.get(name) not in (None, ""):
+                    found[f"ddp.{name}"] = str(data[name]) if isinstance(data[name], str) else int(data[name])
+            for name in ("gradient_as_bucket_view", "static_graph", "find_unused_parameters", "world_size"):
+                if name in data:
+                    found[f"ddp.{name}"] = int(data[name])
+    return found
+
+
+def _device_memory() -> int:
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        free, total = torch.cuda.mem_get_info()
+        return int(100 * (total - free) / total)
+    return 0
+
+
+def _processor_flags() -> frozenset[str]:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.startswith("flags"):
+                return frozenset(line.split())
+    return frozenset()

@@ -1,0 +1,1 @@
+"""Callbacks: the protocol, who drives them, and those that come with the kit."""

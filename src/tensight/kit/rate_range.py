@@ -1,0 +1,88 @@
+"""Learning-rate range test: one short training with a rising rate, and what it suggests."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tensight.errors import UsageError
+from tensight.kit.backend import backend_of
+from tensight.kit.schedules import draw
+
+
+@dataclass(frozen=True)
+class RangeTest:
+    """Rates, losses (smoothed), and the rate that is suggested: where the loss falls fastest. None when it never falls."""
+
+    rates: list[float]
+    losses: list[float]
+    suggestion: float | None
+
+    def __str__(self) -> str:
+        picture = draw(self.losses, len(self.losses)) if self.losses else ""
+        words = f"suggested learning rate: {self.suggestion:.2g}" if self.suggestion else "the loss never fell"
+        return f"{picture}\nloss while the rate rises from {self.rates[0]:.2g} to {self.rates[-1]:.2g}; {words}"
+
+
+def range_test(
+    network: Any,
+    loss_fn: Any,
+    optimizer: Any,
+    dataset: Any,
+    low: float = 1e-7,
+    high: float = 1.0,
+    steps: int = 100,
+) -> RangeTest:
+    """Train with a rate that rises from `low` to `high`; the network's weights are put back afterwards.
+
+    The optimizer's rate is put back too, and on PyTorch its states. Ends early when the loss has grown to four times its best.
+    """
+    if not 0 < low < high or steps < 2:
+        raise UsageError(f"range_test: rates from {low} to {high} in {steps} steps make no range")
+    backend = backend_of(network)
+    trainer = backend.trainer(network, loss_fn, optimizer)
+    weights, before = backend.state(network), backend.rate(optimizer)
+    states = copy.deepcopy(optimizer.state_dict()) if hasattr(optimizer, "state_dict") else None
+    rates: list[float] = []
+    losses: list[float] = []
+    smooth = 0.0
+    try:
+        trainer.training()
+        step = 0
+        while step < steps:
+            had = step
+            for batch in backend.batches(dataset):
+                rate = low * (high / low) ** (step / (steps - 1))
+                backend.set_rate(optimizer, rate)
+                loss, _ = trainer.step(batch, None, False)
+                smooth = loss if not losses else 0.7 * smooth + 0.3 * loss
+                step += 1
+                if not math.isfinite(loss) or (losses and smooth > 4 * min(losses)):
+                    step = steps
+                    break
+                rates.append(rate)
+                losses.append(smooth)
+                if step >= steps:
+                    break
+            if step == had:
+                raise UsageError("range_test: the data set is empty")
+    finally:
+        backend.load_state(network, weights)
+        if states is not None:
+            optimizer.load_state_dict(states)
+        if before is not None:
+            backend.set_rate(optimizer, before)
+    return RangeTest(rates, losses, _steepest(rates, losses))
+
+
+def _steepest(rates: list[float], losses: list[float]) -> float | None:
+    """Where the loss falls fastest over the logarithm of the rate.
+
+    >>> _steepest([1e-4, 1e-3, 1e-2, 1e-1], [1.0, 0.9, 0.4, 0.5])
+    0.01
+    """
+    falls = [(losses[i + 1] - losses[i], rates[i + 1]) for i in range(len(losses) - 1)]
+    slope, rate = min(falls, default=(0.0, 0.0))
+    return rate if slope < 0 else None

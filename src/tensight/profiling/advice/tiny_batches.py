@@ -1,0 +1,52 @@
+"""Too little work for each operator."""
+
+from __future__ import annotations
+
+from tensight.profiling.reading import Reading
+from tensight.profiling.rule import Advice, AdviceRule
+from tensight.records import Evidence
+
+SAMPLES = 8
+WORK = 1e6  # floating-point operations of a matrix product that are not worth the call
+OPERATORS = 20
+
+
+class TinyBatches(AdviceRule):
+    fault = "tiny_batches"
+    symptom = "Calling operators takes longer than what they do."
+    measure = "Samples in a batch, and floating-point operations of a matrix product or convolution."
+    threshold = "At most 8 samples, less than a million operations a product, 20 operators a step."
+    advice = "Larger batches, with the learning rate scaled; torch.compile for what must stay small."
+
+    def look(self, reading: Reading) -> Advice | None:
+        batch, steps = reading.batch, max(1.0, reading.number("traced_steps"))
+        products = [one for one in reading.profile.operators if one.flops and one.calls]
+        calls = sum(one.calls for one in reading.profile.operators)
+        if not 0 < batch <= SAMPLES or not products or calls / steps < OPERATORS:
+            return None
+        work = sum(one.flops for one in products) / sum(one.calls for one in products)
+        if work > WORK:
+            return None
+        loader = reading.loader
+        samples = loader.batch_size * loader.length if loader is not None else 0
+        if loader is not None and loader.length and samples < 4 * SAMPLES:
+            return None  # there is no more data
+        return Advice(
+            self.fault,
+            f"batches of {batch}: operators are too small to be worth their call",
+            f"a matrix product does {work:.3g} operations, and a step makes {calls / steps:.0f} operator calls of some "
+            "microseconds each whatever they do",
+            0.5,
+            loader.source if loader is not None else None,
+            evidence=(
+                Evidence("samples in a batch", batch),
+                Evidence("operations of a product", int(work)),
+                Evidence("operator calls a step", int(calls / steps)),
+            ),
+            fix=(
+                f"raise batch_size from {batch} to {8 * max(batch, 4)} or more, and the learning rate with it",
+                "where the batch must stay small, torch.compile joins operators",
+            ),
+            tries=("batch=8", "compile"),
+            confidence=0.8,
+        )

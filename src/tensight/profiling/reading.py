@@ -1,0 +1,133 @@
+"""A profile with the numbers that rules, tables and pages ask for."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from functools import cached_property
+
+from tensight.records import Source
+from tensight.records.timing import PARTS, Calls, Fact, LineTime, LoaderTime, Part5, Profile, StepTime
+
+
+class Reading:
+    """Numbers of one rank's profile; seconds are of one step unless said otherwise.
+
+    >>> steps = tuple(StepTime(n, "clock", 0.1, data=0.06, forward=0.04) for n in range(4))
+    >>> reading = Reading(Profile(steps=steps))
+    >>> round(reading.share("data"), 2), round(reading.split["forward"], 2)
+    (0.6, 0.04)
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+
+    @cached_property
+    def clocked(self) -> list[StepTime]:
+        """The steps whose time counts: clocked ones, or what there is after the first."""
+        found = [time for time in self.profile.steps if time.window == "clock"]
+        return found or list(self.profile.steps[1:]) or list(self.profile.steps)
+
+    @cached_property
+    def seconds(self) -> float:
+        """The mean step."""
+        return statistics.fmean(time.seconds for time in self.clocked) if self.clocked else 0.0
+
+    @cached_property
+    def median(self) -> float:
+        return statistics.median(time.seconds for time in self.clocked) if self.clocked else 0.0
+
+    @cached_property
+    def split(self) -> dict[str, float]:
+        """Mean seconds of each part of a step."""
+        count = max(1, len(self.clocked))
+        return {part: sum(getattr(time, part) for time in self.clocked) / count for part in PARTS}
+
+    @cached_property
+    def own(self) -> float:
+        """What measuring added to a clocked step; in none of the parts."""
+        own = statistics.fmean(time.own for time in self.clocked) if self.clocked else 0.0
+        samples = self.number("sampling_seconds") / max(1, len(self.clocked))
+        return own + samples
+
+    @cached_property
+    def traced(self) -> list[StepTime]:
+        return [time for time in self.profile.steps if time.window == "trace"]
+
+    @property
+    def trace_cost(self) -> float | None:
+        """How much longer a traced step took than a clocked one."""
+        if not self.traced or not self.median:
+            return None
+        return statistics.median(time.seconds for time in self.traced) / self.median
+
+    def share(self, part: Part5) -> float:
+        """Of the time of all clocked steps."""
+        return self.split[part] / self.seconds if self.seconds else 0.0
+
+    def typical(self, part: Part5) -> float:
+        """Of the time of the median step: a few slow steps do not count."""
+        found = statistics.median(getattr(time, part) for time in self.clocked) if self.clocked else 0.0
+        return found / self.median if self.median else 0.0
+
+    def percentile(self, values: Sequence[float], percent: float) -> float:
+        """
+        >>> Reading(Profile()).percentile([1.0, 2.0, 3.0, 4.0], 50)
+        2.0
+        """
+        ordered = sorted(values)
+        return ordered[min(len(ordered) - 1, int((len(ordered) - 1) * percent / 100))] if ordered else 0.0
+
+    def fact(self, name: str) -> Fact:
+        return self.profile.facts.get(name)
+
+    def number(self, name: str) -> float:
+        value = self.profile.facts.get(name)
+        return float(value) if isinstance(value, (int, float)) else 0.0
+
+    @property
+    def located_steps(self) -> int:
+        return int(self.number("located_steps")) or 1
+
+    def per_step(self, calls: Sequence[Calls]) -> float:
+        return sum(one.calls for one in calls) / self.located_steps
+
+    def operator_share(self, calls: Sequence[Calls]) -> float:
+        """Of the time of all operators in located steps."""
+        whole = self.number("located_seconds")
+        return sum(one.seconds for one in calls) / whole if whole else 0.0
+
+    def hottest(self, part: Part5 | None = None) -> LineTime | None:
+        """The line that was met most often, in one part or at all."""
+        found = [line for line in self.profile.lines if part is None or line.part == part]
+        return max(found, key=lambda line: line.samples, default=None)
+
+    def line_share(self, source: Source | None) -> float:
+        """Of all samples, those on a line."""
+        if source is None:
+            return 0.0
+        return sum(
+            line.share
+            for line in self.profile.lines
+            if (line.source.file, line.source.line) == (source.file, source.line)
+        )
+
+    @cached_property
+    def loader(self) -> LoaderTime | None:
+        """The loader that was waited for longest."""
+        return max(self.profile.loaders, key=lambda loader: (loader.seconds, loader.batches), default=None)
+
+    @cached_property
+    def batch(self) -> int:
+        """Samples of a typical forward pass; 0 where that is not known."""
+        sizes = [time.batch for time in self.profile.steps if time.batch]
+        return int(statistics.median_low(sizes)) if sizes else 0
+
+    @property
+    def accelerator(self) -> bool:
+        return self.profile.device not in ("", "cpu")
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of matrix products and convolutions in a step, as far as the profiler knows."""
+        return self.number("flops") / max(1.0, self.number("traced_steps"))

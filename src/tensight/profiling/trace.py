@@ -1,0 +1,208 @@
+"""Reads a Chrome trace of any size in bounded memory: event by event, never the whole file."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from tensight.errors import FormatError, NameNotFound
+
+CHUNK = 1 << 20
+LONGEST = 64 << 20  # characters of one event
+MOST_NAMES = 20_000
+Progress = Callable[[int, int], None]
+
+
+@dataclass
+class TraceRow:
+    """All events of one name and category."""
+
+    calls: int = 0
+    seconds: float = 0.0
+    own: float = 0.0  # without events inside, on the same thread
+    longest: float = 0.0
+
+
+@dataclass
+class TraceSummary:
+    """What a trace holds."""
+
+    events: int = 0
+    rows: dict[tuple[str, str], TraceRow] = field(default_factory=dict)  # by category and name
+    steps: list[tuple[str, float]] = field(default_factory=list)
+    left_out: int = 0  # names beyond what is kept
+    first: float = float("inf")
+    last: float = 0.0
+    processes: set[str] = field(default_factory=set)
+
+    @property
+    def seconds(self) -> float:
+        return max(0.0, self.last - self.first)
+
+
+def summarise(path: Path, progress: Progress | None = None) -> TraceSummary:
+    """Add up a trace. Times of events inside others are taken off when the file has them in order of time."""
+    summary = TraceSummary()
+    open_events: dict[tuple[Any, Any], list[tuple[float, TraceRow]]] = {}
+    for event in events(path, progress):
+        if event.get("ph") != "X":
+            continue
+        try:
+            start, length = float(event["ts"]) / 1e6, float(event.get("dur", 0)) / 1e6
+        except (KeyError, TypeError, ValueError):
+            continue
+        summary.events += 1
+        name, category = str(event.get("name", ""))[:300], str(event.get("cat", ""))[:80]
+        row = summary.rows.get((category, name))
+        if row is None:
+            if len(summary.rows) >= MOST_NAMES:
+                summary.left_out += 1
+                row = TraceRow()
+            else:
+                row = summary.rows[category, name] = TraceRow()
+        row.calls += 1
+        row.seconds += length
+        row.own += length
+        row.longest = max(row.longest, length)
+        summary.first, summary.last = min(summary.first, start), max(summary.last, start + length)
+        if len(summary.processes) < 1000:
+            summary.processes.add(str(event.get("pid", ""))[:80])
+        if name.startswith("ProfilerStep#") and len(summary.steps) < 100_000:
+            summary.steps.append((name, length))
+        stack = open_events.setdefault((event.get("pid"), event.get("tid")), [])
+        while stack and stack[-1][0] < start + length:
+            stack.pop()
+        if stack:
+            stack[-1][1].own -= length
+        stack.append((start + length, row))
+        if len(open_events) > 10_000:
+            open_events.clear()
+    return summary
+
+
+def events(path: Path, progress: Progress | None = None) -> Iterator[dict[str, Any]]:
+    """The events of a trace, one by one: of `{"traceEvents": [...]}` or of a bare list, also gzipped."""
+    with _opened(path, progress) as text:
+        buffer = _Buffer(text, path)
+        buffer.find_list()
+        decoder = json.JSONDecoder()
+        while True:
+            start = buffer.next_value()
+            if start is None:
+                return
+            value = buffer.decode(decoder)
+            if isinstance(value, dict):
+                yield value
+
+
+class _Buffer:
+    """Text that is read as it is needed and let go once it is used."""
+
+    def __init__(self, text: IO[str], path: Path) -> None:
+        self._text = text
+        self._path = path
+        self._held = ""
+        self._at = 0
+
+    def _more(self) -> bool:
+        read = self._text.read(CHUNK)
+        self._held = self._held[self._at :] + read
+        self._at = 0
+        return bool(read)
+
+    def find_list(self) -> None:
+        """Go to the inside of the list of events."""
+        self._more()
+        stripped = self._held.lstrip()
+        if stripped.startswith("["):
+            self._at = self._held.index("[") + 1
+            return
+        key = '"traceEvents"'
+        while True:
+            place = self._held.find(key)
+            if place >= 0:
+                bracket = self._held.find("[", place)
+                if bracket >= 0:
+                    self._at = bracket + 1
+                    return
+            elif len(self._held) > len(key):
+                self._at = len(self._held) - len(key)
+            if not self._more() or len(self._held) > LONGEST:
+                raise FormatError(f"{self._path}: is no Chrome trace: it has no list of traceEvents")
+
+    def next_value(self) -> int | None:
+        """Skip to the next value; None when the list is over."""
+        while True:
+            held, at = self._held, self._at
+            while at < len(held) and held[at] in " \t\r\n,":
+                at += 1
+            self._at = at
+            if at < len(held):
+                return None if held[at] == "]" else at
+            if not self._more():
+                return None  # a trace that was cut off is read as far as it goes
+
+    def decode(self, decoder: json.JSONDecoder) -> Any:
+        while True:
+            try:
+                value, self._at = decoder.raw_decode(self._held, self._at)
+                return value
+            except json.JSONDecodeError:
+                if len(self._held) - self._at > LONGEST:
+                    raise FormatError(f"{self._path}: an event is longer than any event can be") from None
+                if not self._more():
+                    self._at = len(self._held)
+                    return None
+            except RecursionError:
+                raise FormatError(f"{self._path}: an event is nested too deeply") from None
+
+
+@contextlib.contextmanager
+def _opened(path: Path, progress: Progress | None) -> Iterator[IO[str]]:
+    if not path.is_file():
+        raise NameNotFound(f"{path}: there is no such trace")
+    size = os.path.getsize(path)
+    with open(path, "rb") as raw:
+        counted = _Counted(raw, size, progress) if progress is not None else raw
+        packed = raw.peek(2)[:2] == b"\x1f\x8b"
+        source: Any = gzip.GzipFile(fileobj=counted) if packed else counted
+        try:
+            with io.TextIOWrapper(source, encoding="utf-8", errors="replace") as text:
+                yield text
+        except (gzip.BadGzipFile, EOFError) as error:
+            raise FormatError(f"{path}: the packed file is damaged ({error})") from None
+
+
+class _Counted(io.RawIOBase):
+    """A file that tells how much of it was read."""
+
+    def __init__(self, raw: IO[bytes], size: int, progress: Progress) -> None:
+        super().__init__()
+        self._raw, self._size, self._progress, self._told = raw, size, progress, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._raw.read(len(buffer))
+        buffer[: len(data)] = data
+        here = self._raw.tell()
+        if here - self._told >= CHUNK or not data:
+            self._told = here
+            self._progress(here, self._size)
+        return len(data)
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = self._raw.read(-1 if size is None else size)
+        here = self._raw.tell()
+        if here - self._told >= CHUNK or not data:
+            self._told = here
+            self._progress(here, self._size)
+        return data

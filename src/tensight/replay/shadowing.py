@@ -1,0 +1,112 @@
+"""A bad step looked at again where a framework keeps what its last step was given.
+
+The copy of the process is made when the trouble is there and runs that one step, not the user's loop: so it needs no
+loader, no worker threads and nothing of the steps before.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from tensight.frameworks.rewinds import Again, Shadow
+from tensight.records import Replay
+from tensight.replay import copying, isolation
+from tensight.replay.copying import Woken, make_copy
+from tensight.replay.in_copy import store_inputs
+from tensight.replay.orders import ANSWER, Answer, bits, encode
+
+STRATEGY = "shadow"
+PATIENCE = 60.0
+"""Seconds the training waits for the copy. A copy that does not answer is ended, and no other is made."""
+
+
+class Shadowing:
+    """Looks again at bad steps of one training, with the help of its adapter."""
+
+    def __init__(self, shadow: Shadow, folder: Path, *, name: str, most: int = 8, patience: float = PATIENCE) -> None:
+        self._shadow = shadow
+        self._folder = folder
+        self._name = name
+        self._left = most
+        self._patience = patience
+        self._silent = ""  # why no further copy is made
+
+    def look_again(self, step: int, losses: Sequence[float]) -> Replay:
+        """Run the step again in a copy and wait for what it has seen."""
+        reason = self._silent or self._shadow.hindrance(step) or hindrance()
+        if not reason and self._left <= 0:
+            reason = "enough steps of this run were looked at again"
+        if reason:
+            return Replay(step=step, status="not possible", strategy=STRATEGY, reason=reason)
+        self._left -= 1
+        begun = time.monotonic()
+        copy = False
+        self._shadow.before_copy()
+        try:
+            made = make_copy(step, b"now")
+            copy = isinstance(made, Woken)
+        finally:
+            self._shadow.after_copy(copy=copy)
+        if isinstance(made, Woken):
+            self._in_copy(made, step, losses)
+            raise AssertionError("a copy has come back")
+        answer = made.wait(self._patience)
+        made.end()
+        found = ANSWER.decode(answer).replay if answer else None
+        if found is None:
+            late = answer is None
+            self._silent = (
+                f"a copy of the process did not answer within {self._patience:.0f} s"
+                if late
+                else "a copy of the process ended without an answer"
+            )
+            return Replay(step=step, status="not possible", strategy=STRATEGY, reason=self._silent)
+        return msgspec.structs.replace(found, seconds=time.monotonic() - begun)
+
+    def _in_copy(self, woken: Woken, step: int, losses: Sequence[float]) -> None:
+        """Never returns: whatever happens, this process ends here."""
+        try:
+            give_back = isolation.no_changes_outside(str(self._folder))
+            again = self._shadow.run_again(step)
+            give_back()
+            woken.leave(encode(Answer(self._told(again, step, losses))))
+        except BaseException as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            replay = Replay(step=step, status="not possible", strategy=STRATEGY, reason=reason)
+            woken.leave(encode(Answer(replay)))
+        finally:
+            os._exit(1)
+
+    def _told(self, again: Again, step: int, losses: Sequence[float]) -> Replay:
+        if again.seen is None:
+            reason = again.trouble or "the bad values could not be traced to an operator"
+            return Replay(step=step, status="not reproduced", strategy=STRATEGY, reason=reason)
+        same = again.loss is not None and bits([again.loss]) == bits(list(losses)[-1:])
+        if same and again.exact:
+            reason = "the same loss, bit by bit"
+        elif again.exact:
+            reason = "the loss of the copy differs in its last bits"
+        else:
+            reason = "compiled code was run as the Python it was written in"
+        return msgspec.structs.replace(
+            again.seen.replay,
+            status="exact" if same and again.exact else "close",
+            strategy=STRATEGY,
+            reason=reason,
+            tensors=store_inputs(self._folder, self._name, again.seen),
+        )
+
+
+def hindrance() -> str:
+    """Why no copy of this process can be made; '' when one can. Threads are no hindrance: the step needs none."""
+    if not hasattr(os, "fork") or not os.path.isdir("/proc/self/fd"):
+        return "a copy of the process needs Linux"
+    available, resident = copying.memory()
+    if available < resident // 2 + (64 << 20):
+        return f"memory is short: {available >> 20} MB are free, the training holds {resident >> 20} MB"
+    return ""

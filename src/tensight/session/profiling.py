@@ -1,0 +1,201 @@
+"""Runs the user's program and takes its profile: the heart of `tensight profile`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+import tensight
+from tensight.errors import RunError
+from tensight.frameworks import timings
+from tensight.frameworks.timing import Done, Plan, Timing
+from tensight.profiling import Advice, Reading, advise, files
+from tensight.records import Finding, RunEnd, RunInfo, StepRecord
+from tensight.records.timing import Profile, Tried
+from tensight.session.importing import Importing
+from tensight.session.program import Program
+from tensight.session.session import ended_word
+from tensight.session.settings import rank, ranks
+from tensight.store import Writer
+
+ONLY_CLOCK = Plan(warm=5, clock=20, trace=0, locate=0)
+TRY_SECONDS = 600
+QUIET = {"KINETO_LOG_LEVEL": "99", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # the profiler tells of its stages otherwise
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A profile that was taken, what it advises, and how the script ended."""
+
+    folder: Path
+    profile: Profile
+    advice: tuple[Advice, ...]
+    exit_code: int
+    trouble: tuple[str, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        first = self.profile.steps[0].step if self.profile.steps else 0
+        return tuple(advice.finding(first) for advice in self.advice)
+
+
+def take(
+    program: Program,
+    folder: Path,
+    *,
+    plan: Plan,
+    changes: Sequence[str] = (),
+    go_on: bool = False,
+) -> Taken:
+    """Run a program in this process, with the plan's windows, and write its profile into a run directory."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    number, count = rank(), ranks()
+    trouble: list[str] = []
+    found: list[Timing] = []
+    started = time.time()
+    pid = os.getpid()
+
+    def failed(where: str, error: BaseException) -> None:
+        trouble.append(f"{where}: {type(error).__name__}: {error}")
+
+    def imported(name: str) -> None:
+        if os.getpid() != pid:
+            return
+        target = files.trace_file(folder, number)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            timing = timings.load(
+                name, plan, trace_file=target if plan.trace else None, changes=changes, go_on=go_on, failed=failed
+            )
+            timing.attach()
+            found.append(timing)
+        except Exception as error:
+            failed(f"attaching to {name}", error)
+            print(f"tensight: this training is not profiled: {trouble[-1]}", file=sys.stderr)
+
+    importing = Importing(list(timings.TIMINGS), imported)
+    importing.__enter__()
+    outcome = program.run()
+    importing.stop()
+    if os.getpid() != pid:
+        os._exit(outcome.exit_code & 0xFF)  # a child that the script forked; the profile is its parent's
+    taken: list[Profile] = []
+    for timing in found:
+        try:
+            timing.detach()
+            taken.append(timing.profile())
+        except Exception as error:
+            failed("reading the profile", error)
+    profile = max(taken, key=lambda one: len(one.steps), default=Profile())
+    profile = msgspec.structs.replace(
+        profile,
+        command=(program.target, *program.arguments),
+        rank=number,
+        ranks=count,
+        notes=(*profile.notes, *trouble),
+    )
+    advice = tuple(advise(Reading(profile)))
+    stopped = isinstance(outcome.error, Done) or outcome.interrupted
+    crashed = outcome.error is not None and not stopped
+    result = Taken(folder, profile, advice, outcome.exit_code, tuple(trouble))
+    ended = ended_word(outcome.exit_code, interrupted=outcome.interrupted, stopped=False, crashed=crashed)
+    _write(result, started, ended)
+    return result
+
+
+def _write(taken: Taken, started: float, ended: str) -> None:
+    profile = taken.profile
+    info = RunInfo(
+        id=taken.folder.name,
+        command=profile.command,
+        started=started,
+        framework=profile.framework,
+        framework_version=profile.version,
+        python=platform.python_version(),
+        platform=platform.platform(),
+        tensight=tensight.__version__,
+        rank=profile.rank,
+        ranks=profile.ranks,
+        pid=os.getpid(),
+        cwd=os.getcwd(),
+    )
+    writer = Writer(taken.folder, info)
+    at = started
+    for step in profile.steps:
+        at += step.seconds + step.own
+        scalars = {f"time/{part}": getattr(step, part) for part in ("data", "forward", "backward", "update", "rest")}
+        writer.step(StepRecord(step.step, at, step.seconds, step.own, depth=0, scalars=scalars))
+    writer.findings(taken.findings)
+    reading = Reading(profile)
+    cost = 1 + reading.own / reading.seconds if reading.seconds else None
+    own = sum(step.own for step in profile.steps)
+    writer.end(
+        RunEnd(ended, time.time(), taken.exit_code, len(profile.steps), cost, watch_seconds=own)  # type: ignore[arg-type]
+    )
+    writer.close()
+    files.write(taken.folder, profile)
+
+
+def store_tried(folder: Path, profile: Profile, tried: Sequence[Tried]) -> Profile:
+    """Add what was tried to a profile in its run directory."""
+    whole = msgspec.structs.replace(profile, tried=tuple(tried))
+    files.write(folder, whole)
+    return whole
+
+
+def try_changes(
+    program: Program, changes: Sequence[str], *, steps: int = 20, told: Callable[[str], None] = lambda text: None
+) -> list[Tried]:
+    """Run the program again for a few steps, as it is and with each change, in processes of their own."""
+    told("as it is")
+    before = _clocked(program, (), steps)
+    if before is None:
+        return []
+    tried = []
+    for change in changes:
+        told(change)
+        after = _clocked(program, (change,), steps)
+        if after is None:
+            tried.append(Tried(change, before, before, "it could not be tried: the script failed with it"))
+            continue
+        name, _, value = change.partition("=")
+        if name == "batch":
+            tried.append(Tried(change, before, after / float(value), "for the same number of samples"))
+        else:
+            tried.append(Tried(change, before, after))
+    return tried
+
+
+def _clocked(program: Program, changes: Sequence[str], steps: int) -> float | None:
+    """Median seconds of a step in a fresh process; None when that failed."""
+    with tempfile.TemporaryDirectory(prefix="tensight-try-") as place:
+        folder = Path(place) / "run"
+        words = [sys.executable, "-m", "tensight", "profile", "--clock-only", "--steps", str(steps)]
+        words += ["--run-dir", str(folder)]
+        for change in changes:
+            words += ["--change", change]
+        words += ["-m", program.target] if program.module else [program.target]
+        try:
+            subprocess.run(
+                [*words, *program.arguments],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL,
+                timeout=TRY_SECONDS,
+                check=False,
+            )
+            reading = Reading(files.need(folder)[0])
+        except (subprocess.TimeoutExpired, RunError, tensight.errors.TensightError, OSError):
+            return None
+        # the mean and not the median: a change may take away what only some steps wait for
+        return reading.seconds if len(reading.clocked) >= 3 and reading.seconds > 0 else None

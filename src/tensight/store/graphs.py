@@ -1,0 +1,65 @@
+"""Graphs: one file each, msgpack inside zlib, since headers of segments must stay small."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+
+import msgspec
+
+from tensight.errors import DamagedError
+from tensight.records import Graph, GraphInfo
+from tensight.store.codec import encode
+
+FOLDER = "graphs"
+MOST_BYTES = 1 << 30  # of a graph when unpacked: a small file must not fill memory
+
+
+def write(part: Path, graph: Graph, number: int) -> GraphInfo:
+    """Write a graph; its file appears whole or not at all."""
+    path = part / FOLDER / f"graph-{number}.bin"
+    path.parent.mkdir(exist_ok=True)
+    temporary = path.with_name(path.name + ".new")
+    data = zlib.compress(encode(graph), 1)
+    try:
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return GraphInfo(graph.name, graph.step, len(graph.nodes), f"{FOLDER}/{path.name}", len(data))
+
+
+def read(part: Path, info: GraphInfo) -> Graph | None:
+    """The graph of a file; None when the file is gone."""
+    # the name comes from the log: nothing outside the folder is meant by it
+    path = part / FOLDER / Path(info.file).name
+    try:
+        packed = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    unpacker = zlib.decompressobj()
+    try:
+        data = unpacker.decompress(packed, MOST_BYTES)
+        if unpacker.unconsumed_tail:
+            raise DamagedError(f"{path} is damaged: it holds more than {MOST_BYTES} bytes")
+        graph = msgspec.msgpack.decode(data, type=Graph)
+    except (zlib.error, msgspec.MsgspecError) as error:
+        raise DamagedError(f"{path} is damaged: {error}") from error
+    return _checked(graph, path)
+
+
+def _checked(graph: Graph, path: Path) -> Graph:
+    """Every number in it must be a place that there is: readers then need not look."""
+    scopes, frames, stacks = len(graph.scopes), len(graph.frames), len(graph.stacks)
+    good = all(0 <= place < frames for stack in graph.stacks for place in stack) and all(
+        0 <= node.scope < scopes
+        and -1 <= node.stack < stacks
+        and -1 <= node.forward < place
+        and all(0 <= one < place for one in node.inputs)
+        for place, node in enumerate(graph.nodes)
+    )
+    if not good:
+        raise DamagedError(f"{path} is damaged: a node refers to something that is not there")
+    return graph

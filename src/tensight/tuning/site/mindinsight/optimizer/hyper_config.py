@@ -1,0 +1,5 @@
+"""Where MindInsight has it."""
+
+from tensight.tuning.values import HyperConfig
+
+__all__ = ["HyperConfig"]

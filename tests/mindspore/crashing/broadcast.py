@@ -1,0 +1,8 @@
+"""Two shapes that do not fit each other."""
+
+import numpy as np
+from mindspore import Tensor
+
+prediction = Tensor(np.ones((8, 3), np.float32))
+target = Tensor(np.ones((8, 4), np.float32))
+loss = ((prediction - target) ** 2).mean()

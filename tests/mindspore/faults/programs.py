@@ -1,0 +1,290 @@
+"""Trainings with one fault each; given `bad=False`, the same training without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import mindspore as ms
+import numpy as np
+from mindspore import Tensor, nn, ops
+from mindspore.common.initializer import Normal
+
+from tests.mindspore.faults.training import by_functions, by_model, classes, mlp, values
+
+
+class Expected(NamedTuple):
+    fault: str
+    where: str  # part of the line, module, parameter or operator that the first finding names
+
+
+class Program(NamedTuple):
+    run: Callable[[bool], None]
+    expected: Expected
+    graph: bool = False
+
+
+class Likelihood(nn.Cell):
+    """Probabilities by hand."""
+
+    def __init__(self, bad: bool) -> None:
+        super().__init__()
+        self.body = mlp(8, 16, 4)
+        self.floor = 0.0 if bad else 1e-6
+
+    def construct(self, x: Tensor, y: Tensor) -> Tensor:
+        score = ops.relu(self.body(x)) + self.floor
+        picked = ops.gather_elements(score, 1, y.reshape(-1, 1).astype(ms.int64))
+        return -ops.log(picked).mean() + ops.log(score.sum(1) + 1.0).mean()
+
+
+def log_of_zero(bad: bool) -> None:
+    ms.set_seed(1)
+    net = Likelihood(bad)
+    net.set_train()
+    by_functions(net, net, nn.Adam(net.trainable_params(), 1e-3), classes(30))
+
+
+class Pairs(nn.Cell):
+    """The distance between two views of the same points; some views are equal."""
+
+    def __init__(self, bad: bool) -> None:
+        super().__init__()
+        self.embed = nn.Dense(6, 4)
+        self.small = 0.0 if bad else 1e-6
+
+    def construct(self, x: Tensor, y: Tensor) -> Tensor:
+        apart = self.embed(x) - self.embed(y)
+        length = ops.sqrt((apart * apart).sum(1) + self.small)
+        return ((length - 1.0) ** 2).mean()
+
+
+def pairs(steps: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    random = np.random.RandomState(2)
+    rows = [(random.randn(16, 6).astype("f"), random.randn(16, 6).astype("f")) for _ in range(steps)]
+    rows[9][1][3] = rows[9][0][3]  # one pair of equal points, in one batch
+    return rows
+
+
+def sqrt_at_zero(bad: bool) -> None:
+    ms.set_seed(1)
+    net = Pairs(bad)
+    net.set_train()
+    by_functions(net, net, nn.Momentum(net.trainable_params(), 0.01, 0.9), pairs(25))
+
+
+class Normalised(nn.Cell):
+    """Rows are divided by their sum; a row of zeros has none."""
+
+    def __init__(self, bad: bool) -> None:
+        super().__init__()
+        self.small = 0.0 if bad else 1e-6
+        self.head = mlp(6, 16, 1)
+
+    def construct(self, x: Tensor) -> Tensor:
+        share = x / (ops.abs(x).sum(1, keepdims=True) + self.small)
+        return self.head(share)
+
+
+def division(bad: bool) -> None:
+    ms.set_seed(1)
+    net = Normalised(bad)
+    net.set_train()
+    compare = nn.MSELoss()
+    rows = values(25)
+    rows[8][0][5] = 0.0
+    by_functions(net, lambda x, y: compare(net(x), y), nn.Adam(net.trainable_params(), 1e-3), rows)
+
+
+class Half(nn.Cell):
+    """A layer in half precision that squares what it is given."""
+
+    def __init__(self, bad: bool) -> None:
+        super().__init__()
+        self.first = nn.Dense(6, 16)
+        self.last = nn.Dense(16, 1)
+        self.dtype = ms.float16 if bad else ms.float32
+
+    def construct(self, x: Tensor) -> Tensor:
+        wide = self.first(x).astype(self.dtype) * 200.0
+        return self.last((wide * wide).astype(ms.float32) / 40000.0)
+
+
+def float16_overflow(bad: bool) -> None:
+    ms.set_seed(1)
+    net = Half(bad)
+    net.set_train()
+    compare = nn.MSELoss()
+    rows = values(25)
+    rows[10][0][:] *= 3
+    by_functions(net, lambda x, y: compare(net(x), y), nn.Adam(net.trainable_params(), 1e-3), rows)
+
+
+def vanishing(bad: bool) -> None:
+    ms.set_seed(1)
+    net = mlp(8, *[24] * (10 if bad else 2), 4, act=nn.Sigmoid if bad else nn.ReLU)
+    net.set_train()
+    compare = nn.CrossEntropyLoss()
+    rows = classes(60)
+    by_functions(net, lambda x, y: compare(net(x), y), nn.SGD(net.trainable_params(), 0.05), rows)
+
+
+class Recurrent(nn.Cell):
+    """A recurrence without a gate: what it carries grows with its matrix."""
+
+    def __init__(self, bad: bool) -> None:
+        super().__init__()
+        self.state = nn.Dense(16, 16, weight_init=Normal(0.9 if bad else 0.1), has_bias=False)
+        self.read = nn.Dense(6, 16)
+        self.head = nn.Dense(16, 1)
+
+    def construct(self, x: Tensor) -> Tensor:
+        held = self.read(x)
+        for _ in range(20):
+            held = self.state(held)
+        return self.head(held)
+
+
+def exploding(bad: bool) -> None:
+    ms.set_seed(1)
+    net = Recurrent(bad)
+    net.set_train()
+    compare = nn.MSELoss()
+    rows = values(25)
+    by_functions(net, lambda x, y: compare(net(x), y), nn.SGD(net.trainable_params(), 0.01), rows)
+
+
+def dead_relu(bad: bool) -> None:
+    ms.set_seed(1)
+    net = nn.SequentialCell(
+        nn.Dense(8, 32), nn.ReLU(), nn.Dense(32, 32, bias_init=-30.0 if bad else "zeros"), nn.ReLU(), nn.Dense(32, 4)
+    )
+    net.set_train()
+    compare = nn.CrossEntropyLoss()
+    rows = classes(60)
+    by_functions(net, lambda x, y: compare(net(x), y), nn.Adam(net.trainable_params(), 1e-3), rows)
+
+
+def zero_init(bad: bool) -> None:
+    ms.set_seed(1)
+    net = mlp(8, 16, 16, 4)
+    if bad:
+        for parameter in net.trainable_params():
+            if parameter.name.endswith("weight"):
+                parameter.set_data(Tensor(np.zeros(parameter.shape, "f")))
+    net.set_train()
+    compare = nn.CrossEntropyLoss()
+    rows = classes(40)
+    by_functions(net, lambda x, y: compare(net(x), y), nn.Adam(net.trainable_params(), 1e-3), rows)
+
+
+def rate_too_high(bad: bool) -> None:
+    ms.set_seed(1)
+    net = mlp(6, 32, 1)
+    net.set_train()
+    compare = nn.MSELoss()
+    rows = values(40)
+    update = nn.SGD(net.trainable_params(), 30.0 if bad else 0.02)
+    by_functions(net, lambda x, y: compare(net(x), y), update, rows)
+
+
+def frozen(bad: bool) -> None:
+    ms.set_seed(1)
+    net = mlp(8, 16, 4)
+    update = nn.Adam(net.trainable_params(), 1e-3)
+    if bad:
+        for parameter in net.get_parameters():
+            parameter.requires_grad = False
+    net.set_train()
+    compare = nn.CrossEntropyLoss()
+    rows = classes(40)
+    by_functions(net, lambda x, y: compare(net(x), y), update, rows)
+
+
+class Classifier(nn.Cell):
+    def __init__(self, bad: bool) -> None:
+        super().__init__()
+        self.body = mlp(8, 32, 4)
+        self.normalise = nn.Softmax(-1) if bad else nn.Identity()
+
+    def construct(self, x: Tensor) -> Tensor:
+        return self.normalise(self.body(x))
+
+
+def softmax_before_loss(bad: bool) -> None:
+    ms.set_seed(1)
+    net = Classifier(bad)
+    net.set_train()
+    rows = classes(60)
+    update = nn.Adam(net.trainable_params(), 3e-3)
+    by_functions(net, lambda x, y: ops.cross_entropy(net(x), y), update, rows)
+
+
+def no_set_train(bad: bool) -> None:
+    ms.set_seed(1)
+    net = nn.SequentialCell(nn.Dense(8, 32), nn.ReLU(), nn.Dropout(p=0.2), nn.Dense(32, 4))
+    if not bad:
+        net.set_train()
+    compare = nn.CrossEntropyLoss()
+    rows = classes(40)
+    by_functions(net, lambda x, y: compare(net(x), y), nn.Adam(net.trainable_params(), 1e-3), rows)
+
+
+def nan_in_data(bad: bool) -> None:
+    ms.set_seed(1)
+    net = mlp(6, 16, 1)
+    net.set_train()
+    rows = values(25)
+    if bad:
+        rows[7][0][4, 2] = np.nan
+    by_model(net, nn.MSELoss(), nn.Adam(net.trainable_params(), 1e-3), rows)
+
+
+# graph mode
+
+
+def log_of_zero_in_a_graph(bad: bool) -> None:
+    ms.set_seed(1)
+    net = Likelihood(bad)
+    by_model(net, None, nn.Adam(net.trainable_params(), 1e-3), classes(20))
+
+
+def sqrt_at_zero_in_a_graph(bad: bool) -> None:
+    ms.set_seed(1)
+    net = Pairs(bad)
+    net.set_train()
+    by_functions(net, net, nn.Momentum(net.trainable_params(), 0.01, 0.9), pairs(20))
+
+
+def nan_in_data_in_a_graph(bad: bool) -> None:
+    nan_in_data(bad)
+
+
+def rate_too_high_in_a_graph(bad: bool) -> None:
+    ms.set_seed(1)
+    net = mlp(6, 32, 1)
+    update = nn.SGD(net.trainable_params(), 30.0 if bad else 0.02)
+    by_model(net, nn.MSELoss(), update, values(30))
+
+
+PROGRAMS: dict[str, Program] = {
+    "log_of_zero": Program(log_of_zero, Expected("log_of_zero", "ops.log(picked)")),
+    "sqrt_at_zero": Program(sqrt_at_zero, Expected("sqrt_zero_gradient", "ops.sqrt(")),
+    "division": Program(division, Expected("division_by_zero", "share = x /")),
+    "float16_overflow": Program(float16_overflow, Expected("fp16_overflow", "wide * wide")),
+    "vanishing": Program(vanishing, Expected("vanishing_gradient", "0.weight")),
+    "exploding": Program(exploding, Expected("exploding_gradient", "state")),
+    "dead_relu": Program(dead_relu, Expected("dead_relu", "2.weight")),
+    "zero_init": Program(zero_init, Expected("zero_init", "0.weight")),
+    "rate_too_high": Program(rate_too_high, Expected("lr_too_high", "SGD")),
+    "frozen": Program(frozen, Expected("frozen_parameters", "0.weight")),
+    "softmax_before_loss": Program(softmax_before_loss, Expected("softmax_before_cross_entropy", "cross_entropy")),
+    "no_set_train": Program(no_set_train, Expected("eval_mode_in_training", "2")),
+    "nan_in_data": Program(nan_in_data, Expected("nan_in_input", "")),
+    "log_of_zero_in_a_graph": Program(log_of_zero_in_a_graph, Expected("log_of_zero", "ops.log(picked)"), graph=True),
+    "sqrt_at_zero_in_a_graph": Program(
+        sqrt_at_zero_in_a_graph, Expected("sqrt_zero_gradient", "ops.sqrt("), graph=True
+    ),
+    "nan_in_data_in_a_graph": Program(nan_in_data_in_a_graph, Expected("nan_in_input", ""), graph=True),
+    "rate_too_high_in_a_graph": Program(rate_too_high_in_a_graph, Expected("lr_too_high", "SGD"), graph=True),
+}

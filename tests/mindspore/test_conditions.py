@@ -1,0 +1,157 @@
+"""Every condition of the debugger on MindSpore: provoked, paused on, asked again, stepped over, ended by hand.
+
+LeNet, a ResNet, an LSTM and a transformer, in PyNative and graph mode, by functional loop and by `Model.train`.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import tensight
+from tensight.capture.companion import Companion
+from tensight.control import Command, Step, Terminate
+from tensight.control.messages import Request, Status
+from tensight.session.controlling import Controlling, RecorderDesk
+from tensight.session.session import Session
+from tensight.session.settings import Settings
+from tensight.session.terminal import Terminal
+from tensight.testing.pairwise import pairwise
+from tensight.watchpoints import spec
+from tests.mindspore.networks import NETWORKS, Way, run
+
+AXES = {"network": list(NETWORKS), "mode": ["pynative", "graph"], "loop": ["functional", "model"]}
+WHOLE = [dict(zip(AXES, values)) for values in itertools.product(*AXES.values())]
+CASES = WHOLE if os.environ.get("TENSIGHT_FULL") else pairwise(AXES)
+
+# thresholds that a calm training is beyond
+CALM = {
+    "TZ": "TZ(zero_percentage_ge=0)",
+    "TR": "TR(max_min_gt=0.0001)",
+    "TL": "TL(max_gt=-1000)",
+    "TS": "TS(min_lt=1000)",
+    "WI": "WI(max_gt=-1000)",
+    "WL": "WL(max_gt=-1000)",
+    "WS": "WS(min_lt=1000)",
+    "WNC": "WNC(rtol=1000)",
+    "WCL": "WCL(abs_mean_update_ratio_gt=0)",
+    "WCS": "WCS(abs_mean_update_ratio_lt=1000)",
+    "AR": "AR(max_min_gt=0.0001)",
+    "GV": "GV(abs_mean_lt=1000)",
+    "GL": "GL(max_gt=-1000)",
+}
+# what only values that are not finite are
+WILD = {"TO": "TO", "OO": "OO", "WO": "WO", "GE": "GE"}
+
+
+class Link:
+    """The other end of the control channel is the test: `script` is what happens each time the training waits."""
+
+    def __init__(self) -> None:
+        self.pages = 1
+        self.pid = os.getpid()
+        self.lost_since: float | None = None
+        self.refused = ""
+        self.sent: list[object] = []
+        self.script: deque[Callable[[], None] | Command] = deque()
+        self.inbox: list[Request] = []
+
+    connected = True
+
+    def send(self, message: object) -> None:
+        self.sent.append(message)
+
+    def receive(self) -> list[Request]:
+        came, self.inbox = self.inbox, []
+        return came
+
+    def wait(self, seconds: float, *also: int) -> None:
+        assert self.script, "the training waits and nobody will ever wake it"
+        event = self.script.popleft()
+        if callable(event):
+            event()
+        else:
+            self.inbox.append(Request(len(self.sent), event))
+
+    def close(self, ended: str) -> None:
+        return None
+
+    @property
+    def paused_at(self) -> list[int]:
+        """Steps after which the training stood still."""
+        steps = [one.machine.step for one in self.sent if isinstance(one, Status) and one.machine.state == "paused"]
+        return sorted(set(steps))
+
+
+def debugged(way: Way, folder: Path, conditions: dict[str, str], *, rate: float) -> tuple[Session, Link, list[bytes]]:
+    """A training that pauses at its first hit, is asked again, stepped once and ended."""
+    link = Link()
+    asked: list[str] = []
+
+    def ask_again() -> None:
+        run_so_far = tensight.open(folder)
+        for code, text in conditions.items():
+            if run_so_far.check(text):
+                asked.append(code)
+
+    def companions(session: Session) -> list[Companion]:
+        control = Controlling(
+            cast("Any", link), RecorderDesk(session.recorder), session.recorder.stop, lambda text: None
+        )
+        return [control]
+
+    points = tuple(spec.parse(text, 0) for text in conditions.values())
+    settings = Settings(run_dir=folder, page=False, recommended=False, watchpoints=points, budget=100.0)
+    session = Session(settings, Terminal(io.StringIO()), companions)
+    link.script.extend([ask_again, Step(), ask_again, Terminate()])
+    session.start()
+    losses: list[bytes] = []
+    try:
+        losses = run(way, 6, rate=rate)
+    except SystemExit:
+        pass
+    finally:
+        session.finish("stopped", script_exit=0)
+    session.asked = asked  # type: ignore[attr-defined]
+    return session, link, losses
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case.values()))
+def test_each_condition_is_provoked_paused_on_asked_again_stepped_over_and_ended(
+    case: dict[str, str], tmp_path: Path
+) -> None:
+    way = Way(**case)
+    for name, conditions, rate in (("calm", CALM, 0.05), ("wild", WILD, 1e38)):
+        session, link, losses = debugged(way, tmp_path / name, conditions, rate=rate)
+        assert session.recorder.lost == {}
+        run_of = tensight.open(tmp_path / name)
+        hit = {one.condition for one in run_of.hits if one.error is None}
+        assert hit == set(conditions), f"{set(conditions) - hit} did not hit"
+        assert set(session.asked) == set(conditions)  # type: ignore[attr-defined]
+        assert len(link.paused_at) == 2
+        assert link.paused_at[1] == link.paused_at[0] + 1
+        assert losses == [], "it was not ended"
+        assert session.recorder.step == link.paused_at[1] + 1
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case.values()))
+def test_losses_are_the_same_to_the_last_bit(case: dict[str, str], tmp_path: Path) -> None:
+    way = Way(**case)
+    run(way)  # whatever MindSpore sets up late is set up now
+    plain = run(way)
+    session = Session(Settings(run_dir=tmp_path / "run", page=False, budget=100.0), Terminal(io.StringIO()))
+    session.start()
+    try:
+        watched = run(way)
+    finally:
+        session.finish("finished", script_exit=0)
+    assert session.recorder.lost == {}
+    assert session.recorder.step == len(plain)
+    assert watched == plain

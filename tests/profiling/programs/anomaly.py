@@ -1,0 +1,16 @@
+import sys
+
+import torch
+from common import batch, network
+from torch import nn
+
+FAST = "--fast" in sys.argv
+torch.autograd.set_detect_anomaly(not FAST)  # slow
+model = network()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = batch()
+for _ in range(100_000):
+    loss = nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()

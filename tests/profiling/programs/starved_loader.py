@@ -1,0 +1,30 @@
+import sys
+import time
+
+import torch
+from common import network
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+FAST = "--fast" in sys.argv
+
+
+class Files(Dataset):
+    def __len__(self):
+        return 100_000
+
+    def __getitem__(self, index):
+        if not FAST:
+            time.sleep(0.001)  # a file on a slow disk
+        return torch.zeros(32), index % 8
+
+
+model = network()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(Files(), batch_size=16)  # slow
+for x, y in loader:
+    for _ in range(20 if FAST else 1):  # the twin's model has enough to do
+        loss = nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()

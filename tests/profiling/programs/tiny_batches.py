@@ -1,0 +1,18 @@
+import sys
+
+import torch
+from common import network
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+FAST = "--fast" in sys.argv
+data = TensorDataset(torch.randn(8192, 32), torch.randint(0, 8, (8192,)))
+model = network()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(data, batch_size=64 if FAST else 2)  # slow
+for _ in range(100):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()

@@ -1,0 +1,80 @@
+// What the script prints, line by line with the step, as its terminal shows it.
+
+import { signal, useSignalEffect } from "@preact/signals";
+import type { JSX } from "preact";
+import { Empty } from "../../parts/small";
+import { at, get } from "../../net";
+import { follow, route } from "../../route";
+import { rank, sequence } from "../../state";
+import { count, shown, when } from "../../text";
+import type { PrintLine } from "../../types";
+
+const lines = signal<readonly PrintLine[] | null>(null);
+const words = signal("");
+const stream = signal("");
+const FIRST = 1000; // lines that are drawn; the newest
+
+async function refresh(run: string, of: number): Promise<void> {
+  try {
+    lines.value = await get<PrintLine[]>(at(run, "output", { rank: of }));
+  } catch {
+    lines.value = lines.peek() ?? [];
+  }
+}
+
+export function Output(): JSX.Element {
+  useSignalEffect(() => {
+    const run = route.value.run;
+    void sequence.value; // asked again when there is anything new
+    if (run !== null) void refresh(run, rank.value);
+  });
+  if (lines.value === null) return <Empty title="Loading…" />;
+  if (lines.value.length === 0)
+    return (
+      <Empty title="Nothing was printed">
+        <p>Lines that the script prints, or logs to its standard output or error, are shown here with their step.</p>
+      </Empty>
+    );
+  const wanted = words.value.toLowerCase();
+  const found = lines.value.filter(
+    (one) =>
+      (stream.value === "" || one.stream === stream.value) && (!wanted || one.text.toLowerCase().includes(wanted)),
+  );
+  const drawn = found.slice(-FIRST);
+  return (
+    <div class="output">
+      <div class="filters">
+        <input
+          type="search"
+          aria-label="Search the output"
+          placeholder="Search"
+          value={words.value}
+          onInput={(event) => (words.value = event.currentTarget.value)}
+        />
+        <select
+          aria-label="Stream"
+          value={stream.value}
+          onChange={(event) => (stream.value = event.currentTarget.value)}
+        >
+          <option value="">output and errors</option>
+          <option value="stdout">output</option>
+          <option value="stderr">errors</option>
+        </select>
+        <span class="muted">
+          {count(found.length, "line")}
+          {drawn.length < found.length && `, the last ${drawn.length} shown`}
+        </span>
+      </div>
+      <ol class="print-lines" aria-label="Output of the script">
+        {drawn.map((one, i) => (
+          <li key={i} class={one.stream === "stderr" ? "print err" : one.stream === "" ? "print ours" : "print"}>
+            <a class="print-step number" title={when(Number(one.time))} {...follow({ step: one.step })}>
+              {one.step}
+            </a>
+            <code>{shown(one.text, 2000) || " "}</code>
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}
