@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.page.conftest import chromium
-from tests.page.recorded import write_run
+from tests.page.recorded import print_lines, write_ranks, write_run
 from tests.page.test_live import training
 from tests.server.serving import TOKEN, Served, serving
 
@@ -62,6 +63,33 @@ def help_(page: Page) -> None:
     page.wait_for_selector("dialog")
 
 
+def recommended(page: Page) -> None:
+    page.get_by_role("button", name="Recommended (").click()
+    page.locator(".points").last.wait_for()
+
+
+def muted(page: Page) -> None:
+    page.locator(".finding, .muted-findings").first.wait_for()
+    if page.get_by_text("1 muted finding").count() == 0:
+        page.get_by_role("button", name="Mute", exact=True).click()
+    page.get_by_text("1 muted finding").wait_for()
+
+
+def terminate(page: Page) -> None:
+    page.get_by_role("button", name="Terminate").click()
+    page.wait_for_selector("dialog")
+
+
+def at_node(page: Page) -> None:
+    page.locator(".pill.paused, .pill.running").first.wait_for()
+    if page.get_by_role("button", name="Pause").is_enabled():
+        page.get_by_role("button", name="Pause").click()
+    page.wait_for_selector(".pill.paused")
+    page.get_by_role("button", name="Next node").click()
+    page.get_by_role("link", name="Current node").click()
+    page.wait_for_selector(".inspector .tensor")
+
+
 RECORDED: dict[str, tuple[str, Ready]] = {
     "runs": ("/", wait("table.runs a")),
     "findings": ("/run/lenet-1", wait(".finding")),
@@ -71,6 +99,11 @@ RECORDED: dict[str, tuple[str, Ready]] = {
     "run": ("/run/lenet-1?tab=run", wait(".about")),
     "form": ("/run/lenet-1", form),
     "help": ("/run/lenet-1", help_),
+    "recommended": ("/run/lenet-1", recommended),
+    "output": ("/run/lenet-1?tab=output", wait(".print")),
+    "killed": ("/run/killed-4", wait(".empty")),
+    "ranks": ("/run/ranks-5?tab=run", wait("section[aria-label=Ranks] td")),
+    "muted": ("/run/muted-6", muted),
     "healthy": ("/run/healthy-2", wait(".empty")),
     "unreadable": ("/run/broken-3", wait(".empty-title")),
     "missing": ("/run/nothing", wait(".empty-title")),
@@ -114,9 +147,20 @@ def live(camera: Camera, folder: Path, only: str | None) -> None:
         url = running.until("url")["url"]
         if only in (None, "live-paused"):
             camera.take("live-paused", url, wait(".pill.paused"))
+        if only in (None, "live-terminate"):
+            camera.take("live-terminate", url, terminate)
+        if only in (None, "live-node"):
+            camera.take("live-node", url, at_node)
     with training(folder / "live" / "lenet-5", "--no-recommended", "--pace", "0.1") as running:
         if only in (None, "live-running"):
             camera.take("live-running", running.until("url")["url"], wait(".pill.running"))
+    if only in (None, "live-lost"):
+        with serving(None, mode="serve") as own:
+            with training(folder / "live" / "lenet-6", "--server", f"127.0.0.1:{own.port}") as running:
+                running.until("url")
+                while not own.http.get("/api/runs").json():
+                    time.sleep(0.1)
+            camera.take("live-lost", f"{own.base}/run/lenet-6?token={TOKEN}", wait(".pill.lost"))
 
 
 def main() -> None:
@@ -128,7 +172,10 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         made = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         runs = made / "runs"
-        write_run(runs / "lenet-1")
+        print_lines(write_run(runs / "lenet-1"))
+        write_run(runs / "killed-4", steps=40, bad_from=None, killed=True, watch=())
+        write_ranks(runs / "ranks-5")
+        write_run(runs / "muted-6", steps=20, bad_from=15)
         write_run(runs / "healthy-2", steps=60, bad_from=None, watch=())
         (runs / "broken-3" / "rank-0").mkdir(parents=True)
         (runs / "broken-3" / "rank-0" / "000000.log").write_bytes(b"this is no run")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests.page.recorded import write_run
+from tests.page.recorded import print_lines, write_run
 from tests.server.serving import TOKEN, Served, serving
 
 LONG = 60_000
@@ -70,7 +70,7 @@ def watched(browser: Browser) -> Iterator[Watched]:
 @pytest.fixture(scope="package")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
-    write_run(folder / "lenet-1")
+    print_lines(write_run(folder / "lenet-1"))
     write_run(folder / "healthy-2", steps=30, bad_from=None, watch=())
     return folder
 

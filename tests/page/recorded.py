@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import random
+import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +33,7 @@ from tensight.records import (
     Watchpoint,
     Where,
 )
+from tensight.runs import beats, output
 from tensight.store import Writer
 from tensight.watchpoints import recommended, spec
 from tensight.watchpoints.checker import Checker
@@ -131,7 +134,10 @@ def record(step: int, infos: list[TensorInfo], *, bad_from: int | None, time: fl
             "gradient_norm": math.nan if broken else 1.5 + 0.4 * noise.random(),
             "scale": 65536.0,
         },
-        events=(Event("optimizer_step", 99, "SGD", {"lr": 0.1}, Source("train.py", 52, "optimizer.step()")),),
+        events=(
+            Event("batch", 0, "DataLoader", {"index": step % 40, "size": 32}),
+            Event("optimizer_step", 99, "SGD", {"lr": 0.1}, Source("train.py", 52, "optimizer.step()")),
+        ),
         observations=tuple(seen),
     )
 
@@ -161,6 +167,40 @@ def finding(step: int) -> Finding:
     )
 
 
+def print_lines(folder: Path, steps: int = 60) -> None:
+    """What the script of a recorded run has printed."""
+    lines = [output.Line(0, 1_780_000_000.0, "stderr", "UserWarning: the learning rate is high")]
+    lines += [output.Line(step, 1_780_000_000.0 + step, "stdout", f"step {step}  loss 0.5") for step in range(steps)]
+    output.append(folder, 0, lines)
+
+
+def write_ranks(folder: Path) -> Path:
+    """A run of four ranks that does not get on: three wait in a collective for the fourth, which is gone."""
+    now = time.time()
+    for rank in range(4):
+        write_run(folder, steps=12, bad_from=None, rank=rank, ranks=4, finished=False, watch=())
+        calls = (
+            beats.Frame("/home/user/lenet/train.py", 60, "<module>", "main()"),
+            beats.Frame("/home/user/lenet/train.py", 44, "main", "loss.backward()"),
+            beats.Frame("/lib/python3.11/site-packages/torch/_tensor.py", 648, "backward", "torch.autograd.backward("),
+        )
+        beat = beats.Beat(
+            rank,
+            4,
+            os.getpid() if rank < 3 else 2**22 - 1,  # a number that no process has
+            socket.gethostname(),
+            now,
+            12 if rank < 3 else 11,
+            now - 48.0,
+            operation="torch.autograd.backward" if rank < 3 else "",
+            place="train.py:44" if rank < 3 else "",
+            code="loss.backward()",
+            stack=calls if rank < 3 else (),
+        )
+        beats.write(folder, beat)
+    return folder
+
+
 def write_run(
     folder: Path,
     *,
@@ -170,6 +210,7 @@ def write_run(
     ranks: int = 1,
     extra: Callable[[Writer], None] = lambda writer: None,
     finished: bool = True,
+    killed: bool = False,
     watch: tuple[str, ...] = ("TL(max_gt=3.5) on output:head.*",),
 ) -> Path:
     """A whole run directory."""
@@ -185,7 +226,7 @@ def write_run(
         tensight="0.1.0",
         rank=rank,
         ranks=ranks,
-        pid=0 if finished else os.getpid(),
+        pid=0 if finished or killed else os.getpid(),
         cwd="/home/user/lenet",
     )
     writer = Writer(folder, info)
@@ -222,7 +263,7 @@ def write_run(
             writer.replay(
                 Replay(step, "exact", "fork at the hit", operator="aten.sqrt", module="head.scale", source=SQRT)
             )
-    if finished:
+    if finished and not killed:
         writer.end(RunEnd("finished", started + 0.05 * steps, 0, steps, 1.031))
     writer.close()
     return folder

@@ -28,6 +28,7 @@ from tensight.records import (
     Watchpoint,
     Where,
 )
+from tensight.runs import beats, output
 from tensight.store import Writer
 from tests.page.conftest import Open
 from tests.server.serving import Served, serving
@@ -89,6 +90,10 @@ def _hostile(folder: Path) -> None:
         [Finding(EVIL, EVIL, EVIL, 0.9, 0, where, EVIL, (Evidence(EVIL, EVIL, 0),), (EVIL,), (EVIL,), EVIL, (EVIL,))]
     )
     writer.crash({"title": EVIL})
+    output.append(folder, 0, [output.Line(0, 1.0, "stdout", name) for name in NAMES])
+    call = beats.Frame(EVIL, 1, EVIL, EVIL)
+    beats.write(folder, beats.Beat(0, 2, 1, EVIL, 1.0, 0, 1.0, operation=EVIL, place=EVIL, code=EVIL, stack=(call,)))
+    beats.write(folder, beats.Beat(1, 2, 1, EVIL, 1.0, 0, 1.0, operation=NAMES[2], place=NAMES[5], code=EVIL))
     writer.step(StepRecord(0, 1.0, 0.1, loss=1.0, scalars={EVIL: 1.0}, observations=tuple(seen), hits=tuple(hits)))
     writer.end(RunEnd("failed", 2.0, 1, 1, lost=(EVIL,), budget_note=EVIL))
     writer.close()
@@ -155,10 +160,11 @@ def test_hostile_names_are_shown_as_text_in_every_view(hard: Served, open_page: 
     page.get_by_role("link", name="hostile").click()
     expect(page.locator(".finding h2")).to_have_text(EVIL)
     is_unharmed(page)
-    for tab in ("Hits", "Curves", "Run"):
+    for tab in ("Hits", "Curves", "Output", "Run"):
         page.get_by_role("tab", name=tab).click()
         expect(page.locator(".tab-body").get_by_text("<img src=x").first).to_be_visible()
         is_unharmed(page)
+    expect(page.locator("section[aria-label=Ranks]").get_by_text("<img src=x").first).to_be_visible()
     page.get_by_role("tab", name="Hits").click()
     page.locator("tr.hit").first.click()
     expect(page.locator(".advice")).to_contain_text("<script>")
@@ -196,6 +202,11 @@ def test_ten_thousand_nodes_and_hits_stay_usable(hard: Served, open_page: Open) 
     page = open_page("/run/large?tab=hits", hard)
     expect(page.get_by_text("of 10000")).to_be_visible()
     assert page.get_by_role("treeitem").count() < 150
+    page.set_viewport_size({"width": 1024, "height": 768})
+    label, side = (page.locator(one).first.bounding_box() for one in (".tree .check", ".side"))
+    assert label is not None
+    assert side is not None
+    assert label["x"] + label["width"] <= side["x"] + side["width"]  # nothing of it is cut off
     page.get_by_label("Search modules").fill("layers.42.block7")
     expect(page.get_by_role("list", name="Modules found").get_by_role("listitem")).to_have_count(11)
     page.get_by_role("list", name="Modules found").get_by_role("button").first.click()
@@ -244,7 +255,7 @@ def test_every_text_has_the_contrast_of_wcag_aa(open_page: Open, scheme: str) ->
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     expect(page.locator("html")).to_have_attribute("data-theme", scheme)
     expect(page.locator(".inspector .tensor")).to_have_count(3)
-    for tab in ("Findings", "Hits", "Curves", "Run"):
+    for tab in ("Findings", "Hits", "Curves", "Output", "Run"):
         page.get_by_role("tab", name=tab).click()
         expect(page.get_by_role("tab", name=tab)).to_have_attribute("aria-selected", "true")
         if tab == "Hits":

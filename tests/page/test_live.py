@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,14 @@ def state(page: Page, word: str) -> None:
 
 def step(page: Page) -> int:
     return int(page.get_by_test_id("state-step").inner_text().removeprefix("step "))
+
+
+def true(page: Page, expression: str) -> None:
+    """Wait for something in the page; its policy forbids what Playwright does for that."""
+    deadline = time.monotonic() + LONG
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline, expression
+        page.wait_for_timeout(20)
 
 
 def fill(page: Page, **settings: str) -> None:
@@ -132,6 +141,40 @@ def test_a_page_drives_a_training_from_its_first_step_to_its_end(tmp_path: Path,
         state(page, "stopped")
         expect(page.get_by_role("toolbar", name="Training control")).to_have_count(0)
         assert running.process.wait(LONG) == 0
+
+
+HOLD_ANSWERS = """
+window.held = [];
+window.taken = 0;
+const ask = window.fetch;
+window.fetch = async (path, options) => {
+  const answer = await ask(path, options);
+  if (options?.method !== "POST" || !String(path).endsWith("/control")) return answer;
+  const body = await answer.json();
+  await new Promise((go) => window.held.push(go));
+  return { ok: answer.ok, status: answer.status, json: async () => (setTimeout(() => window.taken++, 50), body) };
+};
+"""
+
+
+def test_an_answer_that_comes_after_the_news_does_not_turn_time_back(tmp_path: Path, watched: Watched) -> None:
+    """The live connection may tell what a command has brought about before the command itself is answered."""
+    with training(tmp_path / "lenet-7", "--pace", "0.5") as running:
+        page = watched.page()
+        page.goto(running.until("url")["url"])
+        state(page, "running")
+        page.get_by_role("button", name="Pause").click()
+        state(page, "paused")
+        at = step(page)
+        page.evaluate(HOLD_ANSWERS)
+        page.get_by_role("button", name="Step", exact=True).click()
+        expect(page.get_by_test_id("state-step")).to_have_text(f"step {at + 1}")
+        state(page, "paused")
+        true(page, "window.held.length === 1")
+        page.evaluate("window.held[0]()")
+        true(page, "window.taken === 1")  # the answer says 'running', which was true when it was given
+        state(page, "paused")
+        expect(page.get_by_role("button", name="Step", exact=True)).to_be_enabled()
 
 
 def test_a_finding_pauses_a_training_that_is_looked_at(tmp_path: Path, watched: Watched) -> None:

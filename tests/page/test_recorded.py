@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from playwright.sync_api import expect
 
 from tests.page.conftest import Open, Watched
-from tests.page.recorded import write_run
+from tests.page.recorded import write_ranks, write_run
 from tests.server.serving import Served, serving
 
 expect.set_options(timeout=60_000)
@@ -175,8 +175,7 @@ def test_every_condition_has_a_form_that_can_be_sent(tmp_path: Path, open_page: 
     with serving(tmp_path) as own:
         page = open_page("/run/lenet-1", own)
         forms = own.http.get("/api/conditions").json()
-        asked = [one for one in forms if one["code"] in ("TO", "TR", "WCL", "GV", "AR", "TZ", "EXPR")]
-        for made, condition in enumerate(asked, start=1):
+        for made, condition in enumerate(forms, start=1):
             page.get_by_label("New watchpoint").click()
             form = page.get_by_role("dialog")
             form.get_by_label("Condition").select_option(condition["code"])
@@ -190,6 +189,73 @@ def test_every_condition_has_a_form_that_can_be_sent(tmp_path: Path, open_page: 
             form.get_by_role("button", name="Watch").click()
             expect(form).to_have_count(0)
             expect(page.locator(".watchpoints > .scroll > .points").first.locator(".point")).to_have_count(made)
+        set_ = own.http.get("/api/runs/lenet-1/watchpoints").json()
+        assert [one["condition"] for one in set_ if not one.get("recommended")] == [one["code"] for one in forms]
+        page.context.close()
+
+
+def test_limits_and_the_action_of_a_hit_are_set_through_the_form(tmp_path: Path, open_page: Open) -> None:
+    write_run(tmp_path / "lenet-1", steps=2, bad_from=None, watch=())
+    with serving(tmp_path) as own:
+        page = open_page("/run/lenet-1", own)
+        for action in ("pause", "log", "dump", "pdb"):
+            page.get_by_label("New watchpoint").click()
+            form = page.get_by_role("dialog")
+            form.get_by_text("Limits, action, name").click()
+            form.locator("[name=action]").select_option(action)
+            form.locator("[name=after]").fill("10")
+            form.locator("[name=every]").fill("2")
+            form.locator("[name=at_most]").fill("5")
+            form.locator("[name=in_a_row]").fill("3")
+            form.locator("[name=name]").fill(f"then {action}")
+            form.get_by_role("button", name="Watch").click()
+            expect(page.locator(".point", has_text=f"then {action}")).to_be_visible()
+        own_ones = [one for one in own.http.get("/api/runs/lenet-1/watchpoints").json() if not one.get("recommended")]
+        assert [one["action"] for one in own_ones] == ["pause", "log", "dump", "pdb"]
+        limits = {(one["after"], one["every"], one["at_most"], one["in_a_row"]) for one in own_ones}
+        assert limits == {(10, 2, 5, 3)}
+        page.context.close()
+
+
+def test_what_the_script_printed_is_shown_with_its_steps(open_page: Open) -> None:
+    page = open_page("/run/lenet-1?tab=output")
+    expect(page.get_by_text("61 lines")).to_be_visible()
+    expect(page.locator(".print.err")).to_contain_text("the learning rate is high")
+    page.get_by_label("Search the output").fill("step 17 ")
+    line = page.locator(".print")
+    expect(line).to_have_count(1)
+    line.get_by_role("link").click()
+    expect(page.get_by_label("Step shown")).to_have_value("17")
+
+
+def test_the_header_says_the_step_and_the_epoch(open_page: Open) -> None:
+    page = open_page("/run/lenet-1")
+    expect(page.locator("header.top")).to_contain_text("step 179")
+    expect(page.locator("header.top")).to_contain_text("epoch 4")  # of 40 batches each, from 0
+
+
+def test_a_run_that_was_killed_does_not_say_that_nothing_was_wrong(tmp_path: Path, open_page: Open) -> None:
+    write_run(tmp_path / "killed", steps=5, bad_from=None, killed=True, watch=())
+    with serving(tmp_path) as own:
+        page = open_page("/run/killed", own)
+        expect(page.get_by_text("Nothing wrong was found so far: it was killed")).to_be_visible()
+        expect(page.locator("header.top .pill").first).to_contain_text("killed")
+        page.context.close()
+
+
+def test_ranks_that_do_not_get_on_are_shown_with_what_each_is_in(tmp_path: Path, open_page: Open) -> None:
+    write_ranks(tmp_path / "four")
+    with serving(tmp_path) as own:
+        page = open_page("/run/four?tab=run", own)
+        expect(page.get_by_role("alert")).to_contain_text("Rank 3 is gone")
+        expect(page.get_by_role("alert")).to_contain_text("No step has ended for")
+        rows = page.locator("section[aria-label=Ranks] tbody tr")
+        expect(rows).to_have_count(4)
+        expect(rows.nth(0)).to_contain_text("torch.autograd.backward")
+        expect(rows.nth(0)).to_contain_text("train.py:44")
+        expect(rows.nth(3)).to_contain_text("gone")
+        rows.nth(1).locator("summary").click()
+        expect(rows.nth(1).locator(".calls li")).to_have_count(3)
         page.context.close()
 
 

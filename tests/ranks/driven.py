@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-LONG = 120.0
+LONG = 200.0
 SCRIPT = """
 import datetime, os, sys, time, torch
 import torch.distributed as dist
@@ -36,19 +36,41 @@ for step in range(1_000_000):
     loss.backward()
     optimizer.step()
     time.sleep(float(sys.argv[2]))
+    while dist.get_rank() == 1 and os.path.exists("hold"):
+        time.sleep(0.05)
 """
 
 
 class Driven:
     """`torchrun … -m tensight run`, what it prints, and its page's data."""
 
-    def __init__(self, folder: Path, ranks: int, *arguments: str, script: str = SCRIPT, options: tuple[str, ...] = ()):
+    def __init__(
+        self,
+        folder: Path,
+        ranks: int,
+        *arguments: str,
+        script: str = SCRIPT,
+        options: tuple[str, ...] = (),
+        launcher: tuple[str, ...] = (),
+    ) -> None:
         self.folder = folder
         (folder / "train.py").write_text(script)
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "TENSIGHT_STATE": str(folder / "state")}
+        environment["TENSIGHT_STALL"] = "2"
         self.process = subprocess.Popen(
-            [*launcher, "-m", "tensight", "run", "--run-dir", str(folder / "run"), *options, "train.py", *arguments],
+            [
+                *torchrun,
+                *launcher,
+                "-m",
+                "tensight",
+                "run",
+                "--run-dir",
+                str(folder / "run"),
+                *options,
+                "train.py",
+                *arguments,
+            ],
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,

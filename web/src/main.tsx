@@ -4,6 +4,7 @@ import { goLive } from "./live";
 import { ComparePage } from "./pages/compare/compare";
 import { RunPage } from "./pages/run/run";
 import { RunList } from "./pages/runs/list";
+import { TunePage } from "./pages/tune/tune";
 import { Empty } from "./parts/small";
 import { ThemeSwitch } from "./parts/theme";
 import { route } from "./route";
@@ -17,6 +18,8 @@ function Page(): JSX.Element {
         <Locked />
       ) : location.pathname === "/compare" ? (
         <ComparePage />
+      ) : location.pathname.startsWith("/tune/") ? (
+        <TunePage />
       ) : route.value.run === null ? (
         <RunList />
       ) : (

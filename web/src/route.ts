@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 
-export const TABS = ["findings", "hits", "graph", "tensor", "stacks", "curves", "output", "run"] as const;
+export const TABS = ["findings", "hits", "graph", "tensor", "stacks", "curves", "time", "output", "run"] as const;
 export type Tab = (typeof TABS)[number];
 
 /** What single views remember in the query. */

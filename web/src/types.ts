@@ -12,12 +12,30 @@ export interface Aligned {
   how: string;
 }
 
+/** A place where torch.compile has broken a graph. */
+export interface Break {
+  reason: string;
+  count?: number;
+  source?: Source | null;
+}
+
 /** One call on the stack of a rank that does not get on. */
 export interface Call {
   file: string;
   line: number;
   function: string;
   code: string;
+}
+
+/** Calls of one kind from one line, in the located steps: synchronising calls, casts, copies, float64 operators. */
+export interface Calls {
+  what: string;
+  calls: number;
+  seconds?: Num;
+  source?: Source | null;
+  module?: string;
+  part?: string;
+  detail?: string;
 }
 
 /** A tensor against an earlier copy of itself, over the elements that are finite in both. */
@@ -30,6 +48,23 @@ export interface Change {
   equal: number;
   rtol?: Num;
   atol?: Num;
+}
+
+/** Something in both profiles: seconds of a step in each. */
+export interface Changed {
+  what: string;
+  before: Num;
+  after: Num;
+}
+
+/** Python's garbage collector in the clocked steps. */
+export interface Collecting {
+  collections?: number;
+  seconds?: Num;
+  full?: number;
+  longest?: Num;
+  asked?: number;
+  source?: Source | null;
 }
 
 /** Run `a` against run `b`. */
@@ -52,6 +87,14 @@ export interface Comparison {
   losses: LossPair[];
   resumed: Restored[];
   aligned: Aligned[];
+}
+
+/** What compiling took: it is no part of the steps' time after the warm-up unless it happens again. */
+export interface CompileTime {
+  seconds?: Num;
+  graphs?: number;
+  breaks?: Break[];
+  recompiles?: Recompile[];
 }
 
 /** What the page needs to ask for a condition and to explain it. */
@@ -292,6 +335,14 @@ export interface LineRow {
   operators: number;
 }
 
+/** A line of the user's code, its share of the samples, and the part of the step it was met in. */
+export interface LineTime {
+  source: Source;
+  share: Num;
+  part?: "backward" | "data" | "forward" | "rest" | "update";
+  samples?: number;
+}
+
 /** Something has changed: what to ask for is up to the page. */
 export interface LiveNews {
   run: string;
@@ -299,6 +350,25 @@ export interface LiveNews {
   structure: number;
   about: number;
   control: Control | null;
+}
+
+/** A data loader as it was met in the clocked steps. */
+export interface LoaderTime {
+  name: string;
+  source?: Source | null;
+  dataset?: string;
+  dataset_source?: Source | null;
+  batch_size?: number;
+  workers?: number;
+  pinned?: boolean;
+  persistent?: boolean;
+  prefetch?: number;
+  iterators?: number;
+  batches?: number;
+  length?: number;
+  waits?: Num[];
+  seconds?: Num;
+  cpu?: Num;
 }
 
 /** The losses of one step; `relative` is their distance over the larger one. */
@@ -323,6 +393,14 @@ export interface Matching {
   names: string[];
 }
 
+/** Tensors' memory over one traced step, counted from its start, and who held the peak. */
+export interface MemoryUse {
+  seconds?: Num[];
+  bytes?: number[];
+  peak?: number;
+  owners?: Owner[];
+}
+
 /** A module by its path; wrappers of DDP, FSDP and compile are stripped. */
 export interface Module {
   path: string;
@@ -330,6 +408,17 @@ export interface Module {
   activation?: boolean;
   source?: Source | null;
   settings?: Record<string, boolean | Int | Num | string | null>;
+}
+
+/** A module: seconds of the located steps inside it, forward and backward, with and without those inside. */
+export interface ModuleTime {
+  path: string;
+  type?: string;
+  calls?: number;
+  forward?: Num;
+  own_forward?: Num;
+  backward?: Num;
+  own_backward?: Num;
 }
 
 /** A model in brief. */
@@ -378,6 +467,26 @@ export interface Observation {
   error?: string | null;
 }
 
+/** One operator with one set of shapes and dtypes, summed over the traced steps. */
+export interface OperatorTime {
+  name: string;
+  shapes?: string;
+  dtypes?: string;
+  calls?: number;
+  seconds?: Num;
+  total?: Num;
+  flops?: number;
+  bytes?: number;
+}
+
+/** What held memory at the peak. */
+export interface Owner {
+  what: string;
+  bytes: number;
+  tensors?: number;
+  module?: string;
+}
+
 /** A parameter or buffer. `role` is 'weight', 'bias', 'norm_scale', 'norm_shift', 'embedding' or 'buffer'. */
 export interface Parameter {
   name: string;
@@ -417,6 +526,33 @@ export interface PrintLine {
   text: string;
 }
 
+/** One rank's profile. Operators, memory and spans are of the traced steps, the split of the clocked ones. */
+export interface Profile {
+  framework?: string;
+  version?: string;
+  command?: string[];
+  device?: string;
+  rank?: number;
+  ranks?: number;
+  steps?: StepTime[];
+  operators?: OperatorTime[];
+  lines?: LineTime[];
+  modules?: ModuleTime[];
+  syncs?: Calls[];
+  casts?: Calls[];
+  copies?: Calls[];
+  doubles?: Calls[];
+  loaders?: LoaderTime[];
+  compiling?: CompileTime;
+  collecting?: Collecting;
+  memory?: MemoryUse;
+  spans?: Span[];
+  held?: Calls[];
+  facts?: Record<string, Num | Int | string | boolean | null>;
+  tried?: Tried[];
+  notes?: string[];
+}
+
 /** Where a rank is. `state` is what it does, how it ended, or 'gone' when its process is there no more. */
 export interface RankPlace {
   rank: number;
@@ -439,6 +575,32 @@ export interface RankRow {
   client: string;
   device: string;
   node: string | null;
+}
+
+/** One rank's profile with the numbers a page shows first. */
+export interface RankTime {
+  rank: number;
+  seconds: Num;
+  median: Num;
+  split: Record<string, Num>;
+  own: Num;
+  trace_cost: Num | null;
+  p50: Num;
+  p99: Num;
+  flops: Num;
+  profile: Profile;
+  advice: TimeAdvice[];
+  trace: boolean;
+}
+
+/** A function that was compiled again. */
+export interface Recompile {
+  function: string;
+  reason?: string;
+  count?: number;
+  seconds?: Num;
+  source?: Source | null;
+  late?: number;
 }
 
 /** Every answer that is none. */
@@ -524,6 +686,33 @@ export interface RunToNode {
   node: string;
 }
 
+/** A search as it stands. */
+export interface Search {
+  name: string;
+  command: string;
+  target: string;
+  goal: "maximize" | "minimize";
+  parameters: string[];
+  wanted: number;
+  trials?: TrialRow[];
+  importance?: Record<string, Num>;
+  best?: number | null;
+  best_command?: string;
+  sampler?: string;
+  pruner?: string;
+  storage?: string;
+  seconds?: Num;
+  state?: "finished" | "running" | "stopped";
+}
+
+/** A search, and the runs of its trials as the server knows them. */
+export interface SearchView {
+  id: string;
+  folder: string;
+  search: Search;
+  runs: Record<string, string>;
+}
+
 /** One statistic of one tensor over steps. */
 export interface Series {
   tensor: number;
@@ -552,6 +741,15 @@ export interface Source {
   line: number;
   code?: string;
   function?: string;
+}
+
+/** A piece of the timeline, in seconds from its start; `row` is its depth, rows of a part stand together. */
+export interface Span {
+  name: string;
+  start: Num;
+  seconds: Num;
+  row?: number;
+  kind?: string;
 }
 
 /** A frame of a stack; `frame` is the number by which its nodes are asked for. */
@@ -606,6 +804,29 @@ export interface StepColumns {
 export interface StepNews {
   sequence: number;
   ranks: StepColumns[];
+}
+
+/** One step in seconds. `own` is what measuring took; it is in none of the parts. */
+export interface StepTime {
+  step: number;
+  window: "clock" | "locate" | "trace" | "warm";
+  seconds: Num;
+  data?: Num;
+  forward?: Num;
+  backward?: Num;
+  update?: Num;
+  rest?: Num;
+  own?: Num;
+  cpu?: Num;
+  data_cpu?: Num;
+  collecting?: Num;
+  collections?: number;
+  memory?: number;
+  graphs?: number;
+  batches?: number;
+  iterators?: number;
+  backward_operators?: number;
+  batch?: number;
 }
 
 /** Everything about a run but its steps, hits and nodes. */
@@ -691,6 +912,48 @@ export interface TensorValues {
 /** End the script cleanly when the step that runs now has ended. */
 export interface Terminate {
   do: "terminate";
+}
+
+/** An advice: a finding, and the share of a step that it may save. */
+export interface TimeAdvice {
+  finding: Finding;
+  gain: Num;
+  tries: string[];
+}
+
+/** What has changed from one profile to another. */
+export interface TimeDifference {
+  step: Changed;
+  parts: Changed[];
+  operators: Changed[];
+  settings: [string, string, string][];
+}
+
+/** The profiles of a run: one for each rank; none when it was not profiled. */
+export interface TimeView {
+  ranks: RankTime[];
+  others: string[];
+}
+
+/** One trial. `run` is the name of its run directory inside the search's folder. */
+export interface TrialRow {
+  number: number;
+  state: "complete" | "failed" | "pruned" | "running" | "waiting";
+  values?: Record<string, Num | Int | string | boolean>;
+  value?: Num | null;
+  reports?: [number, Num][];
+  seconds?: Num;
+  run?: string;
+  reason?: string;
+  started?: Num;
+}
+
+/** A change that was tried on a few steps: median seconds of a step before and after. */
+export interface Tried {
+  change: string;
+  before: Num;
+  after: Num;
+  note?: string;
 }
 
 /** Two tensors of the same shape, element by element. */

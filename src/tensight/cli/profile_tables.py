@@ -10,7 +10,7 @@ import click
 
 from tensight.cli.printing import print_table
 from tensight.profiling import Advice, Reading
-from tensight.profiling.difference import Difference
+from tensight.profiling.difference import TimeDifference
 from tensight.profiling.rule import milliseconds, percent
 from tensight.profiling.trace import TraceSummary
 from tensight.records import Source
@@ -136,7 +136,7 @@ def show_ranks(readings: Sequence[Reading]) -> None:
     print_table(("rank", "step", *PARTS), rows)
 
 
-def show_difference(found: Difference, most: int = 15) -> None:
+def show_difference(found: TimeDifference, most: int = 15) -> None:
     def row(one: object) -> tuple[str, str, str, str]:
         what, before, after = (getattr(one, name) for name in ("what", "before", "after"))
         change = f"{100 * (after / before - 1):+.0f} %" if before else "new" if after else ""

@@ -72,7 +72,7 @@ def _run(path: Path, step: int | None) -> dict[str, Array]:
     reader = run.rank(min(run.readers))
     inputs = {id: info for id, info in reader.tensors.items() if info.kind in ("input", "target")}
     steps = [number for number, ids in sorted(reader.kept.items()) if set(ids) & set(inputs)]
-    wanted = step if step is not None else (steps or [None])[0]
+    wanted = step if step is not None else next(iter(steps), None)
     if wanted is None or wanted not in steps:
         said = f"of step {step} " if step is not None else ""
         raise UsageError(f"{path} has kept no input {said}: record it with `tensight run --steps 0`".replace("  ", " "))

@@ -27,6 +27,7 @@ class Suspect(msgspec.Struct, frozen=True):
     alignment: Alignment
     preflight: list[Difference]
     values: tuple[Array, Array] | None = None
+    micros: tuple[int, int] = (1, 1)  # backward passes in a step
 
     @property
     def type(self) -> str:
@@ -106,6 +107,25 @@ def _bias(s: Suspect) -> str:
     return ""
 
 
+def _accumulated(s: Suspect) -> str:
+    """Gradients summed over micro-steps against those of one batch."""
+    ours, theirs = s.micros
+    if ours == theirs:
+        return ""
+    steps = f"A makes {ours} micro-step{'' if ours == 1 else 's'} and B {theirs}"
+    if s.moment.stage == "backward" and s.moment.stats_a.l2 and s.moment.stats_b.l2:
+        factor = s.moment.stats_b.l2 / s.moment.stats_a.l2
+        if abs(factor * ours / theirs - 1) < 0.05:
+            return f"B's gradients are {factor:.3g} times A's: {steps}, and the loss is not divided by them"
+        if abs(factor * theirs / ours - 1) < 0.05:
+            return f"B's gradients are {factor:.3g} times A's: {steps}; the gradients of all but one micro-step are lost"
+    if "BatchNorm" in s.type and s.moment.stage == "forward":
+        return f"{steps}: batch norm takes its statistics of each micro-batch alone, which no accumulation makes good"
+    if s.moment.stage == "backward":
+        return f"{steps}: micro-batches of other sizes, or gradients that are cleared or clipped between them"
+    return ""
+
+
 def _settings(s: Suspect) -> str:
     if s.moment.stage not in ("forward", "backward") and "Norm" not in s.type:
         return ""
@@ -124,6 +144,8 @@ def _types(s: Suspect) -> str:
     one, other = ours.get(s.moment.module), theirs.get(s.alignment.b_of(s.moment.module) or "")
     if one is None or other is None or not s.moment.module or words.kind_of(one.type) == words.kind_of(other.type):
         return ""
+    if any(path.startswith(f"{s.moment.module}.") for path in ours):
+        return ""  # classes of the user's own have other names in every port
     return f"the module is {one.type} in A and {other.type} in B"
 
 
@@ -161,7 +183,10 @@ def _update(s: Suspect) -> str:
     if s.moment.a.kind == "buffer":
         return "the running statistics are updated with another momentum (MindSpore's is 1 - PyTorch's)"
     if parts:
-        return "; ".join(f"{one.what} is {one.a} in A and {one.b} in B" for one in parts)
+        said = "; ".join(f"{one.what} is {one.a} in A and {one.b} in B" for one in parts)
+        if any({one.a, one.b} == {"Adam", "AdamW"} for one in parts if one.what == "optimizer"):
+            said += ": another form of weight_decay, which AdamW takes off the weights and Adam adds to the gradients"
+        return said
     return (
         "gradients agree and the updated weights do not: another form of weight decay, learning rate, "
         "clipping or optimizer"
@@ -253,6 +278,7 @@ def _factor(s: Suspect) -> float:
 _CAUSES: tuple[Callable[[Suspect], str], ...] = (
     _not_finite,
     _start,
+    _accumulated,
     _bias,
     _shape,
     _input,

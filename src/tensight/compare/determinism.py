@@ -29,7 +29,7 @@ _DRAWING = {  # operators that draw random numbers → what they are used for
 class RandomSource(msgspec.Struct, frozen=True):
     """Something random: what kind, where, and what to set."""
 
-    kind: str  # 'init' | 'shuffle' | 'worker_seed' | 'data' | 'dropout' | 'random_operator' | 'operator'
+    kind: str  # 'init' | 'shuffle' | 'worker_seed' | 'data' | 'dropout' | 'random_operator' | 'setting' | 'length' | 'operator'
     where: str
     fix: str
 
@@ -103,8 +103,26 @@ def _sources(a: Reader, b: Reader, step: int, moments: list[Moment], first: Mome
         if first.stage == "forward":
             found.append(_forward(a, b, step, first))
         else:
-            found.append(_operator(a, b, step, first))
+            found.append(_setting(a, b, step, first) or _operator(a, b, step, first))
     return found
+
+
+def _setting(a: Reader, b: Reader, step: int, first: Moment) -> RandomSource | None:
+    """A learning rate or another setting of the optimizer that is not the same, where the update differs."""
+    if first.stage != "update":
+        return None
+    fix = "take settings from the command line or a file, not from a random number, the clock or the process"
+    ours, theirs = a.steps.head(step).scalars, b.steps.head(step).scalars
+    for name in ours:
+        if name.startswith("lr") and repr(ours[name]) != repr(theirs.get(name)):
+            return RandomSource("setting", f"{name} is {ours[name]:g} in one run and {theirs.get(name)} in the other", fix)
+    for one, other in zip(a.parts, b.parts):
+        if one.kind == other.kind == "optimizer":
+            for name, value in one.settings.items():
+                if repr(value) != repr(other.settings.get(name)):
+                    where = f"{name} of {one.name} is {value} in one run and {other.settings.get(name)} in the other"
+                    return RandomSource("setting", where, fix)
+    return None
 
 
 def _seed(a: Reader) -> str:

@@ -14,9 +14,11 @@ _GROWTH = 4.0  # rounding grows from step to step
 
 
 def curve(a: Side, b: Side, steps: Sequence[int]) -> list[LossPair]:
-    """The losses of the steps for which both runs have one."""
+    """The losses of the steps for which both runs have one, of the same batch."""
     found = []
     for step in steps:
+        if a.micros(step) != b.micros(step):
+            continue  # each backward pass has the loss of its own part of the batch
         one, other = a.loss(step), b.loss(step)
         if one is not None and other is not None:
             found.append(LossPair(step, one, other, relative(one, other)))
@@ -35,22 +37,17 @@ def relative(a: float, b: float) -> float:
     return abs(a - b) / size if math.isfinite(size) and not math.isnan(a + b) else math.inf
 
 
-def judged(a: Side, b: Side, pairs: Sequence[LossPair], rounding: float) -> LossVerdict:
+def judged(pairs: Sequence[LossPair], rounding: float) -> LossVerdict:
     """The first loss that rounding does not explain: of the first step, the forward pass is wrong; of a later one,
     the backward pass or the update."""
     tolerance = noise.MARGIN * noise.MARGIN * rounding if rounding <= noise.SINGLE else noise.MARGIN * rounding
-    if not pairs or _accumulates(a, b, pairs[0].step):
+    if not pairs:
         return LossVerdict(None, "none")
     start = pairs[0].step
     for pair in pairs:
         if pair.relative > tolerance * min(_GROWTH ** min(pair.step - start, 20), 1e3):
             return LossVerdict(pair.step, "forward" if pair.step == start else "backward_or_update", pair.a, pair.b)
     return LossVerdict(None, "none")
-
-
-def _accumulates(a: Side, b: Side, step: int) -> bool:
-    """Whether the sides make other numbers of backward passes in a step: their losses are of other batches then."""
-    return a.micros(step) != b.micros(step)
 
 
 def equal(pairs: Sequence[LossPair]) -> bool:

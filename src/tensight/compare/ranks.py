@@ -48,7 +48,14 @@ def _compared(a: Side, b: Side, mapping: Mapping[str, str] | None, resumed_at: i
     found = compare_runs(a, b, mapping)
     if resumed_at is None or resumed_at not in b.numbers:
         return found
-    return msgspec.structs.replace(found, resumed=restored(a, b, resumed_at, align(a, b, mapping)))
+    back = restored(a, b, resumed_at, align(a, b, mapping))
+    lost = "; ".join(f"{one.what}: {one.why}" for one in back if one.restored is False)
+    if not lost or not found.faults or found.faults[0].step != resumed_at:
+        return msgspec.structs.replace(found, resumed=back)
+    first = msgspec.structs.replace(found.faults[0], likely_cause=f"not restored from the checkpoint: {lost}")
+    return msgspec.structs.replace(
+        found, resumed=back, first_divergence=first, faults=[first, *found.faults[1:]]
+    )
 
 
 def _ranks(run: Run) -> str:

@@ -44,7 +44,7 @@ def compare_runs(a: Side, b: Side, mapping: Mapping[str, str] | None = None) -> 
         if walk.faults:
             break
     curve = losses.curve(a, b, steps)
-    verdict_of_losses = losses.judged(a, b, curve, walk.rounding)
+    verdict_of_losses = losses.judged(curve, walk.rounding)
     if walk.faults:
         verdict = "different"
     elif verdict_of_losses.verdict == "none" and walk.exact and losses.equal(curve):
@@ -229,7 +229,9 @@ class _Walk:
             return
         if self.faults and self.faults[0].phase not in ("start", moment.stage):
             return  # what follows in later phases is most likely a consequence
-        suspect = Suspect(moment, self.a, self.b, self.alignment, self.preflight, kept.arrays if kept else None)
+        values = kept.arrays if kept else None
+        micros = self.a.micros(moment.step), self.b.micros(moment.step)
+        suspect = Suspect(moment, self.a, self.b, self.alignment, self.preflight, values, micros)
         op, source = first_operator(self.a, self.b, moment)
         source = source or moment.a.source
         pair = self.alignment.pairs.get(moment.module)

@@ -57,11 +57,18 @@ def _weights(a: Side, b: Side, step: int, alignment: Alignment) -> Iterator[Rest
         for what, kinds in (("weights", ("weight", "frozen")), ("buffers", ("buffer",))):
             own = [key for key in common if ours[key][0].network == network and ours[key][0].kind in kinds]
             if not own:
+                if what == "buffers" and _has_buffers(a, network):
+                    yield Restored("buffers", None, f"those of A were not looked at in step {step - 1}")
                 continue
             name = what if network == networks[0] else f"{what} of {network}"  # an averaged copy (EMA), a teacher
             wrong = [ours[key][0].name for key in own if other[key]]
             more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
             yield Restored(name, not wrong, f"{', '.join(wrong[:3])}{more} differ" if wrong else "")
+
+
+def _has_buffers(side: Side, network: str) -> bool:
+    known = side.networks.get(network)
+    return known is not None and any(parameter.buffer for parameter in known.parameters)
 
 
 def _parameters(
@@ -133,7 +140,7 @@ def _optimizer(moments: list[Moment], found: list[Restored]) -> Restored:
     """Equal gradients and an equal rate make equal updates, if the optimizer remembers the same."""
     before = [one.what for one in found if one.restored is False]
     if before:
-        return Restored("optimizer state", None, f"restore {', '.join(before)} first")
+        return Restored("optimizer state", None, f"restore {', '.join(before)} first, then compare again")
     updated = [m for m in moments if m.stage == "update" and m.a.kind == "weight"]
     if not updated:
         return Restored("optimizer state", None, "no weight was recorded after the update")

@@ -49,10 +49,10 @@ def columns(path: Path, rows: int | None = None) -> dict[str, Array]:
         for name, values in example(record, f"{path}, record {number}").items():
             found.setdefault(name, []).append(values)
     stacked = {}
-    for name, values in found.items():
-        if len({value.shape for value in values}) > 1:
+    for name, parts in found.items():
+        if len({part.shape for part in parts}) > 1:
             raise FormatError(f"{path}: the feature {name[:80]!r} is of other lengths in other records")
-        stacked[name] = np.stack(values)
+        stacked[name] = np.stack(parts)
     return stacked
 
 

@@ -89,6 +89,10 @@ class LossSite:
         text = self.first.get(name)
         return shape(text) if isinstance(text, str) else None
 
+    def number(self, name: str) -> float | None:
+        """A fact of the first call, when it is a number."""
+        return _number(self.first.get(name))
+
     @property
     def classes(self) -> int:
         """Of a classification; 0 when unknown."""

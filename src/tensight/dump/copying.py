@@ -45,12 +45,12 @@ def copy_tensors(path: Path, step: int, kept: Mapping[int, Raw], dtypes: Mapping
             for raw in kept.values():
                 if _plain(raw):
                     for piece in pieces(raw):
-                        file.write(piece.view(np.uint8))
+                        file.write(piece.view(np.uint8).data)
                     continue
                 array = values(raw)
                 if array.dtype.kind == "c":
                     array = np.stack([array.real, array.imag], axis=-1)
-                file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+                file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

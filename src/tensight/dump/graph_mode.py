@@ -172,7 +172,7 @@ def _complete_folder(folder: Path, settings: DumpSettings, overflows: int, troub
             lines.append(rows.row(label, parts.time, parts.dtype or raw.dtype, raw.shape, stats, value))
         if not settings.tensors:
             path.unlink()
-        elif settings.sample is not None and raw.count > settings.sample:
+        elif settings.sample is not None and raw.elements > settings.sample:
             write(path, np.ascontiguousarray(values(raw).reshape(-1)[: settings.sample]), Written(), set())
     if lines:
         (folder / layout.STATISTICS).write_text(header(settings.categories) + "".join(lines))

@@ -8,7 +8,6 @@ from tensight.records import Graph
 from tensight.records.graph import Frame, NodeKind
 from tensight.records.graph_builder import GraphBuilder
 
-
 _KINDS: dict[str, NodeKind] = {
     "parameter": "parameter",
     "buffer": "buffer",

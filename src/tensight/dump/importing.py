@@ -191,7 +191,7 @@ class _Rank:
 
     def _statistics(self, one: Dumped, info: TensorInfo, step: int) -> Stats | None:
         raw = one.raw
-        if raw is None or (one.stats is not None and one.stats.count > raw.count):  # only a sample was written
+        if raw is None or (one.stats is not None and one.stats.count > raw.elements):  # only a sample was written
             return one.stats
         before = None
         if info.kind == "weight":
@@ -228,7 +228,8 @@ def networks_of(tensors: Iterable[Dumped]) -> list[Network]:
         pieces = info.node.split(".") if info.node else []
         for depth in range(1, len(pieces) + 1):
             path = ".".join(pieces[:depth])
-            type = info.type if depth == len(pieces) and info.kind not in _PARAMETERS and info.op else ""
+            telling = depth == len(pieces) and info.kind not in (*_PARAMETERS, "activation")
+            type = info.type if telling and "." not in info.type else ""  # 'aten.relu' is an operator
             if path not in inside or (type and not inside[path].type):
                 inside[path] = Module(path, type)
         if info.kind in _PARAMETERS:

@@ -26,7 +26,7 @@ def measure(raw: Raw, needs: Needs = _NO_NEEDS, before: Raw | None = None) -> St
     """Statistics of a tensor in a file, and its change against an earlier one of the same shape and dtype."""
     if before is not None and (before.held, before.shape) != (raw.held, raw.shape):
         before = None
-    if not raw.count:
+    if not raw.elements:
         return statistics(np.empty((0,), np.float32), needs)
     total: Stats | None = None
     earlier = pieces(before) if before is not None else None
@@ -41,13 +41,13 @@ def pieces(raw: Raw) -> Iterator[Array]:
     """The values in the order of the file. The array is used again for each piece."""
     dtype = np.dtype(raw.held)
     each = max(1, PIECE // dtype.itemsize)
-    room = np.empty(min(each, raw.count), dtype)
-    left = raw.count
+    room = np.empty(min(each, raw.elements), dtype)
+    left = raw.elements
     with open(raw.file, "rb", buffering=0) as file:
         file.seek(raw.offset)
         while left:
             piece = room[: min(each, left)]
-            view = memoryview(piece.view(np.uint8))
+            view = piece.view(np.uint8).data
             while view:
                 got = file.readinto(view)
                 if not got:
@@ -70,10 +70,10 @@ def values(raw: Raw) -> Array:
     """All values of a tensor; dtypes that NumPy lacks come as float32, which holds them exactly."""
     size = os.stat(raw.file).st_size
     raw.check(size)
-    if not raw.count:
+    if not raw.elements:
         return np.empty(raw.shape, raw.held)
-    array: Any = np.fromfile(raw.file, raw.held, raw.count, offset=raw.offset)
-    if array.size < raw.count:
+    array: Any = np.fromfile(raw.file, raw.held, raw.elements, offset=raw.offset)
+    if array.size < raw.elements:
         raise DamagedError(f"{raw.file.name} became shorter while it was read")
     array = array.reshape(raw.shape, order="F" if raw.fortran else "C")
     return widened(array, raw.dtype)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.lib import format as npy
 
 Array = np.ndarray[Any, Any]
+_MAGIC = b"\x93NUMPY\x01\x00"
 
 
 class File(NamedTuple):
@@ -61,7 +61,7 @@ def write(path: Path, value: Array, written: Written, made: set[Path]) -> None:
             if path.suffix == ".npy":
                 file.write(_header(value))
             if value.size:
-                _whole(file.write, memoryview(value.reshape(-1).view(np.uint8)))
+                _whole(file.write, value.reshape(-1).view(np.uint8).data)
         written.files += 1
         written.bytes += value.nbytes
     except OSError as error:
@@ -75,11 +75,10 @@ def _whole(write: Callable[[Any], int | None], view: memoryview) -> None:
 
 
 def _header(value: Array) -> bytes:
-    form = npy.header_data_from_array_1_0(value)
-    text = repr({key: form[key] for key in ("descr", "fortran_order", "shape")})
-    length = len(npy.magic(1, 0)) + 2 + len(text) + 1
-    padding = -length % npy.ARRAY_ALIGN
-    return npy.magic(1, 0) + (len(text) + padding + 1).to_bytes(2, "little") + f"{text}{' ' * padding}\n".encode()
+    """Of version 1.0 of the format, as NumPy writes it."""
+    text = f"{{'descr': {value.dtype.str!r}, 'fortran_order': False, 'shape': {value.shape!r}, }}"
+    padding = -(len(_MAGIC) + 2 + len(text) + 1) % 64
+    return _MAGIC + (len(text) + padding + 1).to_bytes(2, "little") + f"{text}{' ' * padding}\n".encode()
 
 
 class Synchronous:

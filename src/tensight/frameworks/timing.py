@@ -78,6 +78,7 @@ class Clock:
     stack: list[Part5] = field(default_factory=list)
     thread: int = field(default_factory=threading.get_ident)
     _cpu: float = 0.0
+    _step_cpu: float = 0.0
 
     @property
     def part(self) -> Part5:
@@ -122,6 +123,8 @@ class Clock:
         self.totals[self.part] += at - self.mark
         parts: dict[str, float] = {**self.totals, "own": self.own, "data_cpu": self.data_cpu}
         parts["seconds"] = sum(self.totals.values())
+        cpu = time.thread_time()
+        parts["cpu"], self._step_cpu = cpu - self._step_cpu, cpu
         self.totals = dict.fromkeys(_PARTS, 0.0)
         self.own = self.data_cpu = 0.0
         self.idle = "rest"

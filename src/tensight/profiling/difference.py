@@ -10,7 +10,7 @@ from tensight.profiling.reading import Reading
 from tensight.records.timing import PARTS
 
 
-class Row(msgspec.Struct, frozen=True):
+class Changed(msgspec.Struct, frozen=True):
     """Something in both profiles: seconds of a step in each."""
 
     what: str
@@ -20,18 +20,18 @@ class Row(msgspec.Struct, frozen=True):
     @property
     def change(self) -> float:
         """
-        >>> Row("data", 0.2, 0.05).change < 0
+        >>> Changed("data", 0.2, 0.05).change < 0
         True
         """
         return self.after - self.before
 
 
-class Difference(msgspec.Struct, frozen=True):
+class TimeDifference(msgspec.Struct, frozen=True):
     """What has changed from one profile to another."""
 
-    step: Row
-    parts: tuple[Row, ...]
-    operators: tuple[Row, ...]
+    step: Changed
+    parts: tuple[Changed, ...]
+    operators: tuple[Changed, ...]
     settings: tuple[tuple[str, str, str], ...]  # name, before, after
 
 
@@ -39,16 +39,16 @@ _FACTS = ("device", "threads", "compiled", "anomaly", "parameters", "determinist
 MOST = 40
 
 
-def difference(before: Reading, after: Reading) -> Difference:
+def difference(before: Reading, after: Reading) -> TimeDifference:
     """
     >>> from tensight.records.timing import Profile, StepTime
     >>> a, b = (Reading(Profile(steps=(StepTime(0, "clock", s, data=s),))) for s in (0.2, 0.1))
     >>> difference(a, b).step
-    Row(what='step', before=0.2, after=0.1)
+    Changed(what='step', before=0.2, after=0.1)
     """
-    parts = tuple(Row(part, before.split[part], after.split[part]) for part in PARTS)
+    parts = tuple(Changed(part, before.split[part], after.split[part]) for part in PARTS)
     first, second = _operators(before), _operators(after)
-    rows = [Row(name, first.get(name, 0.0), second.get(name, 0.0)) for name in {**first, **second}]
+    rows = [Changed(name, first.get(name, 0.0), second.get(name, 0.0)) for name in {**first, **second}]
     rows.sort(key=lambda row: -abs(row.change))
     settings = []
     for name in _FACTS:
@@ -59,7 +59,7 @@ def difference(before: Reading, after: Reading) -> Difference:
         a, b = (getattr(reading.loader, what, None) for reading in (before, after))
         if a != b:
             settings.append((f"loader {what}", str(a), str(b)))
-    return Difference(Row("step", before.seconds, after.seconds), parts, tuple(rows[:MOST]), tuple(settings))
+    return TimeDifference(Changed("step", before.seconds, after.seconds), parts, tuple(rows[:MOST]), tuple(settings))
 
 
 def _operators(reading: Reading) -> dict[str, float]:

@@ -70,6 +70,17 @@ class Reading:
         found = statistics.median(getattr(time, part) for time in self.clocked) if self.clocked else 0.0
         return found / self.median if self.median else 0.0
 
+    @cached_property
+    def available(self) -> float:
+        """How much of a processor the training's thread gets while it computes: less than 1 on a busy machine."""
+        spent = sum(time.cpu - time.data_cpu for time in self.clocked)
+        went_by = sum(time.seconds - time.data for time in self.clocked)
+        return min(1.0, max(0.05, spent / went_by)) if spent > 0 and went_by > 0 else 1.0
+
+    def busy(self, loader: LoaderTime) -> float:
+        """How much of the wait for batches the thread computes, were the machine its own."""
+        return min(1.0, loader.cpu / loader.seconds / self.available) if loader.seconds else 0.0
+
     def percentile(self, values: Sequence[float], percent: float) -> float:
         """
         >>> Reading(Profile()).percentile([1.0, 2.0, 3.0, 4.0], 50)

@@ -26,7 +26,8 @@ class StepTime(msgspec.Struct, frozen=True, omit_defaults=True):
     update: float = 0.0
     rest: float = 0.0
     own: float = 0.0
-    data_cpu: float = 0.0  # processor time of the waiting thread while it was in 'data'
+    cpu: float = 0.0  # processor time of the training's thread
+    data_cpu: float = 0.0  # of it while it was in 'data'
     collecting: float = 0.0  # in the garbage collector
     collections: int = 0
     memory: int = 0  # bytes of the process at its end

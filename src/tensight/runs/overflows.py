@@ -81,7 +81,7 @@ def overflows(readers: Iterable[Reader], *, limit: float = LIMIT, step: StepsWan
     found = []
     wanted = step if step is None or isinstance(step, (int, range)) else frozenset(step)
     for reader in readers:
-        counts: dict[int, list[int]] = {}
+        counts: dict[int, list[int]] = {}  # looked at, with NaN, with infinities, beyond the limit, clean
         steps: dict[int, dict[int, None]] = {}
         for number in reader.steps.numbers:
             if not within(number, wanted):
@@ -100,6 +100,7 @@ def overflows(readers: Iterable[Reader], *, limit: float = LIMIT, step: StepsWan
         for id, numbers in counts.items():
             info = reader.tensors[id]
             bad = tuple(steps.get(id, ()))
+            total, nan, inf, beyond, clean = numbers
             found.append(
                 OverflowRow(
                     reader.rank,
@@ -108,9 +109,13 @@ def overflows(readers: Iterable[Reader], *, limit: float = LIMIT, step: StepsWan
                     info.slot,
                     info.kind,
                     info.dtype,
-                    *numbers,
-                    first=bad[0] if bad else None,
-                    steps=bad,
+                    total,
+                    nan,
+                    inf,
+                    beyond,
+                    clean,
+                    bad[0] if bad else None,
+                    bad,
                 )
             )
     return Overflows(found)

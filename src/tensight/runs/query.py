@@ -15,6 +15,7 @@ from tensight.store import Reader
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow
 
 _SHOWN = 50
 StepsWanted = int | range | Iterable[int] | None
@@ -72,6 +73,14 @@ class StatsTable(Sequence[StatsRow]):
         except ImportError as error:
             raise MissingExtra("pandas", "notebook", "a table of statistics as a DataFrame") from error
         return pandas.DataFrame(self.dicts())
+
+    def to_arrow(self) -> pyarrow.Table:
+        """A pyarrow Table with one row for each observation."""
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise MissingExtra("pyarrow", "arrow", "a table of statistics as an Arrow table") from error
+        return pyarrow.Table.from_pylist(self.dicts())
 
     def __repr__(self) -> str:
         return f"<StatsTable: {len(self)} rows>"

@@ -28,6 +28,18 @@ def disagreement(readers: Mapping[int, Reader]) -> list[Finding]:
     step, (network, name), values = first
     ranks = ", ".join(f"rank {rank} {value:.6g}" for rank, value in values.items())
     wrapper = next(part for part in next(iter(readers.values())).parts if part.kind == "wrapper")
+    apart = _started_apart(readers, network, name)
+    if wrapper.type == "all_reduce":
+        keeps = "gradients are averaged (all-reduced) by hand, which keeps replicas in sync only if they start alike"
+    else:
+        keeps = f"{wrapper.type} keeps replicas in sync by averaging (all-reducing) gradients"
+    because = (
+        "They differed before the first step: each rank has initialised its own weights, as with a seed of its own,"
+        " and nobody has broadcast those of rank 0"
+        if apart
+        else "They diverge when a rank changes weights by itself, or when its updates do not follow from the averaged"
+        " gradients"
+    )
     return [
         Finding(
             fault="replicas_diverge",
@@ -43,18 +55,34 @@ def disagreement(readers: Mapping[int, Reader]) -> list[Finding]:
                 code=wrapper.source.code if wrapper.source else None,
             ),
             why=(
-                f"after step {step} the mean absolute value of {name} is {ranks}: {wrapper.type} keeps replicas in sync"
-                " by averaging (all-reducing) gradients, so every process should hold the same weights. They diverge"
-                " when a rank changes weights by itself, or when its updates do not follow from the averaged gradients"
+                f"after step {step} the mean absolute value of {name} is {ranks}: {keeps}, so every process should hold"
+                f" the same weights. {because}"
             ),
             evidence=tuple(Evidence(f"mean absolute value of {name} on rank {r}", v, step) for r, v in values.items()),
             fix=(
+                *(
+                    ("broadcast the weights of rank 0 before training: dist.broadcast(p.data, 0) for each parameter",)
+                    * apart
+                ),
                 "change weights on every rank alike, and only after the wrapper was made",
                 "give every rank the same optimizer, learning rate and clipping",
             ),
             confirm=("broadcast one weight from rank 0 after a step and compare it with the own one",),
         )
     ]
+
+
+def _started_apart(readers: Mapping[int, Reader], network: str, name: str) -> bool:
+    """Whether a weight differed between ranks before anything was trained."""
+    seen = []
+    for reader in readers.values():
+        tensors = reader.tensors
+        for one in reader.steps.at(min(reader.steps.numbers)).observations:
+            info = tensors.get(one.tensor)
+            if info is not None and (info.network, info.name, one.phase) == (network, name, "forward"):
+                seen.append(one.stats)
+                break
+    return len(seen) == len(readers) and _differ(seen)
 
 
 def _wrapped(reader: Reader) -> bool:

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 from tensight.errors import FormatError, NameNotFound
 from tensight.records import Coverage, Ended, Network, Part, Replay, RunEnd, RunInfo, TensorInfo, Watchpoint
 from tensight.runs import foreign, report
+from tensight.runs.affected import Affected, affected, export_graphs
 from tensight.runs.findings import Findings, merge
 from tensight.runs.hits import Hits
 from tensight.runs.muting import mute, muted_beside
+from tensight.runs.overflows import LIMIT, Overflows, overflows
 from tensight.runs.query import Nodes
 from tensight.runs.ranks import disagreement
 from tensight.runs.recheck import recheck, watchpoints_of
+from tensight.runs.selecting import SelectedNodes, select
 from tensight.runs.tensor import RunTensor, find
 from tensight.runs.words import paragraph, table
 from tensight.store import News, Reader, Steps, ranks
@@ -186,6 +189,31 @@ class Run:
     def nodes(self, glob: str = "*") -> Nodes:
         """Nodes by a glob on their path: `run.nodes("encoder.*").outputs(step=range(100, 153)).stats()`."""
         return Nodes(list(self.readers.values()), glob)
+
+    def select(
+        self,
+        query: str,
+        *,
+        regex: bool = False,
+        by: str = "name",
+        case_sensitive: bool = True,
+        ranks: Iterable[int] | int | None = None,
+    ) -> SelectedNodes:
+        """Nodes by name, regular expression or line of code: `run.select(r"fc\\d", regex=True)`, `by="source"`."""
+        found = self.readers.values()
+        return select(found, query, regex=regex, by=by, case_sensitive=case_sensitive, ranks=ranks)
+
+    def overflows(self, *, limit: float = LIMIT, step: int | range | None = None) -> Overflows:
+        """For each tensor the steps in which it held NaN, infinities, or values beyond the limit."""
+        return overflows(self.readers.values(), limit=limit, step=step)
+
+    def affected(self, query: str, *, up: bool = False, regex: bool = False, rank: int | None = None) -> Affected:
+        """Operators that what a node makes flows into, or with `up` those it was made from."""
+        return affected(self._first if rank is None else self.rank(rank), query, up=up, regex=regex)
+
+    def export_graphs(self, folder: str | Path, *, form: str = "csv") -> list[Path]:
+        """Write each graph with its stacks as a table, 'csv' or 'xlsx', to a folder."""
+        return export_graphs(self.readers.values(), Path(folder), form)
 
     def check(
         self,

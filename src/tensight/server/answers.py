@@ -23,7 +23,7 @@ from tensight.records import (
     Watchpoint,
 )
 from tensight.records.run import Ended
-from tensight.server import compare_answers, graph_answers, tensor_answers
+from tensight.server import compare_answers, graph_answers, tensor_answers, time_answers
 
 Mode = Literal["run", "view", "serve"]
 
@@ -293,5 +293,6 @@ ALL = (
     *graph_answers.ALL,
     *compare_answers.ALL,
     *tensor_answers.ALL,
+    *time_answers.ALL,
 )
 """What the page's types are generated from."""

@@ -55,6 +55,7 @@ def create(
             Route("/", page),
             Route("/compare", page),
             Route("/run/{rest:path}", page),
+            Route("/tune/{rest:path}", page),
             Route("/favicon.svg", icon),
         ],
         middleware=[Middleware(Guard, token=token, host=host, port=port)],

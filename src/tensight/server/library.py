@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tensight import store
 from tensight.errors import NameNotFound
+from tensight.runs import foreign
 from tensight.server.recording import Recording
 
 
@@ -14,6 +15,8 @@ class Library:
     """Runs by their name. A folder that is a run is shown alone; any other is looked through, one level deep."""
 
     def __init__(self, place: Path | None = None) -> None:
+        if place is not None and not store.is_run(place):
+            place = foreign.run_of(place) or place  # a dump is shown by the run that is made of it
         self.place = place
         self._recordings: dict[str, Recording] = {}
         self._lock = threading.RLock()

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-import pdb
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from tensight.capture.companion import Companion
 from tensight.records import Finding, StepRecord
 from tensight.runs.blocks import plain
+from tensight.session import debugger
 
 if TYPE_CHECKING:
     from tensight.capture.recorder import Recorder
 
-PACKAGE = str(Path(__file__).parents[1]) + os.sep
 MOST_DUMPS = 20
 """Steps whose tensors are kept because of hits: a condition that always holds must not fill the disk."""
 
@@ -47,20 +43,8 @@ class Acting(Companion):
                 return
 
     def _break(self, step: int, what: str) -> None:
-        frame = _user_frame()
-        if frame is None or not sys.stdin.isatty():
+        if not debugger.can_enter():
             self._say(f"step {step}: {what}; its watchpoint asks for pdb, which needs a terminal")
             return
         self._say(f"step {step}: {what}; breaking into pdb")
-        pdb.Pdb(skip=["tensight.*"]).set_trace(frame)
-
-
-def _user_frame() -> FrameType | None:
-    """The innermost call of the user's own program."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith((PACKAGE, "<frozen")) and "-packages" + os.sep not in name:
-            return frame
-        frame = frame.f_back
-    return None
+        debugger.enter()

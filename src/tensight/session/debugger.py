@@ -34,6 +34,17 @@ class TensorPdb(pdb.Pdb):
         if obj is not None:
             self.message(describe(obj) or repr(obj))
 
+    def stop_after(self, frame: FrameType) -> None:
+        """Stop at the next line of a frame that is further out, and not in what runs until then."""
+        self.reset()
+        outer: FrameType | None = frame
+        while outer is not None:
+            outer.f_trace = self.trace_dispatch
+            self.botframe = outer
+            outer = outer.f_back
+        self.set_next(frame)
+        getattr(self, "start_trace", lambda: sys.settrace(self.trace_dispatch))()
+
     def _print(self, arg: str, *, str_only: bool) -> None:
         try:
             value = self._getval(arg)  # type: ignore[attr-defined]
@@ -65,34 +76,30 @@ def describe(value: Any, *, values: bool = True) -> str:
     return ""
 
 
-def enter(frame: FrameType | None = None) -> bool:
-    """Stop at the next line of the user's frame; an attached debugpy is preferred. False when nobody can answer."""
+def can_enter() -> bool:
+    """Whether somebody can answer: an attached debugpy, or a terminal."""
+    return _debugpy() is not None or (sys.stdin is not None and sys.stdin.isatty())
+
+
+def enter(frame: FrameType | None = None) -> None:
+    """Stop at the next line of the user's own code, where the training was when we were called."""
     frame = frame or user_frame(2)
-    if frame is None:
-        return False
+    attached = _debugpy()
     _clear_status_line()
-    debugpy = sys.modules.get("debugpy")
-    if debugpy is not None and debugpy.is_client_connected():
-        debugpy.breakpoint()
-        return True
-    if not sys.stdin.isatty():
-        return False
-    debugger = TensorPdb(skip=["tensight.*", "torch.*", "mindspore.*"], nosigint=True)
-    debugger.prompt = "(tensight-pdb) "
-    debugger.set_trace(frame)
-    debugger.set_next(frame)  # not inside of what called us
-    return True
+    if attached is not None:
+        attached.breakpoint()
+    elif frame is not None:
+        TensorPdb(nosigint=True).stop_after(frame)
 
 
 def hook(*args: Any, **kwargs: Any) -> None:
     """`breakpoint()` while a session runs."""
-    frame = sys._getframe(1)
-    debugpy = sys.modules.get("debugpy")
-    if debugpy is not None and debugpy.is_client_connected():
-        debugpy.breakpoint()
-        return
+    attached = _debugpy()
     _clear_status_line()
-    TensorPdb(nosigint=True).set_trace(frame)
+    if attached is not None:
+        attached.breakpoint()
+    else:
+        TensorPdb(nosigint=True).set_trace(sys._getframe(1))
 
 
 @contextlib.contextmanager
@@ -115,3 +122,9 @@ def _clear_status_line() -> None:
     clear = getattr(session.voice if session is not None else None, "_clear", None)
     if clear is not None:
         clear()
+
+
+def _debugpy() -> Any:
+    """debugpy, when somebody is attached through it."""
+    module = sys.modules.get("debugpy")
+    return module if module is not None and module.is_client_connected() else None

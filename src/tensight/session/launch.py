@@ -14,6 +14,7 @@ from tensight.runs.blocks import crash_block
 from tensight.session import startup
 from tensight.session.companions import companions
 from tensight.session.crashing import crash_of
+from tensight.session.debugger import breakpoints
 from tensight.session.program import Outcome, Program
 from tensight.session.session import Companions, Session, ended_word, is_off
 from tensight.session.settings import Settings
@@ -44,7 +45,8 @@ def launch(
     session = Session(settings, terminal, companions)
     session.start()
     startup.offer(session.folder, settings)
-    outcome = program.run()
+    with breakpoints():
+        outcome = program.run()
     if os.getpid() != session.pid:
         return Ending(outcome.exit_code)  # a child that the script forked ends here; the run is its parent's
     try:

@@ -66,7 +66,7 @@ def check_environment(environ: Mapping[str, str]) -> list[str]:
     local, locals_ = (_number(environ, name, said) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
     if local is not None and locals_ is not None and not 0 <= local < locals_:
         said.append(f"LOCAL_RANK is {local}, but there are {locals_} ranks on this machine; correct the launch.")
-    if locals_ is not None and world is not None and locals_ > world:
+    if locals_ is not None and world is not None and locals_ > world >= 1:
         said.append(f"LOCAL_WORLD_SIZE is {locals_} and WORLD_SIZE only {world}; correct the launch.")
     if (world or 1) > 1:
         said += _check_address(environ)

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -25,11 +25,23 @@ from tensight.runs.beats import EVERY, Beat, Frame, read_all, table, write
 if TYPE_CHECKING:
     from tensight.capture.recorder import Recorder
 
-STALL = 30.0  # seconds without a step after which it is said, or
+STALL = 30.0  # seconds without a step after which it is said, unless TENSIGHT_STALL says another number, or
 TIMES = 10.0  # so many times the longest of the last steps, whichever is more
 RECENT = 20
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 LIBRARIES = (f"site-packages{os.sep}", f"dist-packages{os.sep}", f"{os.sep}lib{os.sep}python3")
+
+
+def patience(environ: Mapping[str, str] = os.environ) -> float:
+    """After how many seconds without a step a training has stalled.
+
+    >>> patience({}), patience({"TENSIGHT_STALL": "300"}), patience({"TENSIGHT_STALL": "soon"})
+    (30.0, 300.0, 30.0)
+    """
+    try:
+        return max(0.1, float(environ.get("TENSIGHT_STALL", STALL)))
+    except ValueError:
+        return STALL
 
 
 class Stalling(Companion):
@@ -47,7 +59,7 @@ class Stalling(Companion):
         paused: Callable[[], bool] = lambda: False,
         notify: Callable[[dict[str, object]], None] = lambda news: None,
         every: float = EVERY,
-        stall: float = STALL,
+        stall: float | None = None,
     ) -> None:
         self._recorder = recorder
         self._folder = folder
@@ -57,7 +69,7 @@ class Stalling(Companion):
         self._paused = paused
         self._notify = notify
         self._every = every
-        self._stall = stall
+        self._stall = patience() if stall is None else stall
         self._thread_id = threading.get_ident()
         self._pid = os.getpid()
         self._end = threading.Event()
@@ -89,7 +101,7 @@ class Stalling(Companion):
         now = time.time()
         step, paused = self._recorder.step, self._paused()
         if step != self._step or paused:
-            if step != self._step and self._step >= 0 and not paused:
+            if step != self._step and self._step > 0 and not paused:  # the first step pays for much else
                 self._longest.append((now - self._since) / max(1, step - self._step))
             self._step, self._since = step, now
         late = now - self._since > self._limit()

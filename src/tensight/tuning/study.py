@@ -6,6 +6,7 @@ going on. What is known is in the folder at every moment, so that a search can b
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import shlex
@@ -52,6 +53,7 @@ class Study:
         self._running: dict[int, tuple[Any, TrialProcess]] = {}
         self._told: dict[int, int] = {}
         self._state: Any = "running"
+        self._exhausted = False
 
     def _open(self) -> Any:
         optuna = self._optuna
@@ -79,7 +81,7 @@ class Study:
         """Make trials until there are enough. Ctrl-C ends those that run; the search can be resumed."""
         try:
             while True:
-                while len(self._running) < self.config.workers and self._left() > 0:
+                while len(self._running) < self.config.workers and self._left() > 0 and not self._exhausted:
                     self._begin()
                 if not self._running:
                     break
@@ -93,7 +95,8 @@ class Study:
         finally:
             for optuna_trial, process in list(self._running.values()):
                 process.stop()
-                self._tell(optuna_trial, process, "FAIL", reason="the search was stopped")
+                with contextlib.suppress(self._optuna.exceptions.UpdateFinishedTrialError):
+                    self._tell(optuna_trial, process, "FAIL", reason="the search was stopped")
             self._running.clear()
             search = self.write()
             told(search)
@@ -187,6 +190,10 @@ class Study:
             trial.set_user_attr("run", process.folder.name if process.watched else "")
             trial.set_user_attr("started", process.started)
             self.study.tell(trial, value, getattr(self._optuna.trial.TrialState, state))
+        except RuntimeError as error:
+            if "stop" not in str(error):
+                raise
+            self._exhausted = True  # a grid says so when all its points are tried
         finally:
             process.close()
 
@@ -226,7 +233,11 @@ class Study:
     def _row(self, one: Any) -> TrialRow:
         running = self._running.get(one.number)
         seconds = running[1].seconds if running else float(one.user_attrs.get("seconds", 0.0))
-        values = dict(one.params)
+        decimals = {parameter.name: parameter.decimal for parameter in self.config.parameters}
+        values = {
+            name: value if decimals.get(name) is None else round(value, decimals[name] or 0)
+            for name, value in one.params.items()
+        }
         return TrialRow(
             number=one.number,
             state=_STATES[one.state.name],

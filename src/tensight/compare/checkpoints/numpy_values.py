@@ -38,7 +38,7 @@ class Dtype(Unfinished):
         found = np.dtype(self.code)
         if found.kind not in _KINDS or found.itemsize > 32:
             raise ValueError(f"a NumPy value of the type {self.code[:20]!r} is not read here")
-        return found.newbyteorder(self.order) if self.order in "<>" else found
+        return found.newbyteorder(">") if self.order == ">" else found
 
 
 class Held(Unfinished):

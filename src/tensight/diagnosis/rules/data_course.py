@@ -116,15 +116,13 @@ class TargetNotNormalised(Rule):
         for site in case.losses:
             if site.function not in REGRESSION_LOSSES or case.order.updates < 50:
                 continue
-            low, high = site.first.get("target_min"), site.first.get("target_max")
-            variance = site.first.get("target_variance")
-            if not all(isinstance(value, (int, float)) for value in (low, high, variance)):
+            low, high = site.number("target_min"), site.number("target_max")
+            variance = site.number("target_variance")
+            if low is None or high is None or variance is None or max(abs(low), abs(high)) < LARGE_TARGET:
                 continue
-            largest = max(abs(float(low)), abs(float(high)))  # type: ignore[arg-type]
-            if largest < LARGE_TARGET or case.steps < 50:
+            if case.steps < 50:
                 continue
-            squared = site.function == "mse_loss"
-            guess = float(variance) if squared else float(variance) ** 0.5  # type: ignore[arg-type]
+            guess = variance if site.function == "mse_loss" else variance**0.5
             latest = [value for _, value in case.loss.points[-10:]]
             lost = any(not math.isfinite(value) for value in latest) or median(latest) > 1.2 * guess
             if not lost:
@@ -134,11 +132,9 @@ class TargetNotNormalised(Rule):
                 confidence=0.88,
                 since_step=site.first_step,
                 where=where(site.source, op=site.function),
-                why=f"targets range from {number(float(low))} to {number(float(high))}, where networks"
-                f" give"  # type: ignore[arg-type]
-                f" values of about 1: of such a scale the loss is {number(case.loss.first)} at first and"
-                f" {number(median(latest))} after {plural(case.order.updates, 'update')}, worse than the"
-                f" {number(guess)} that"
+                why=f"targets range from {number(low)} to {number(high)}, where networks give values of about 1: of such a"
+                f" scale the loss is {number(case.loss.first)} at first and {number(median(latest))} after"
+                f" {plural(case.order.updates, 'update')}, worse than the {number(guess)} that"
                 " the mean of the targets as a constant answer would give",
                 facts=[
                     ("smallest target", low),

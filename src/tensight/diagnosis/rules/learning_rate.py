@@ -155,7 +155,7 @@ class LrTooLow(Rule):
         ratios = [
             (entry, ratio) for _, entry, ratio in case.updates_seen() if entry.parameter.dtype.startswith("float32")
         ]
-        if len(ratios) < 5 or max(ratio for _, ratio in ratios) > LOST:
+        if len(ratios) < 5 or max(ratio for _, ratio in ratios) > (10 * LOST if warming else LOST):
             return []
         if not self._gradients_are_there(case):
             return []

@@ -117,6 +117,10 @@ class SoftmaxOverBatchDim(Rule):
         logs, kind = site.made_by == "log_softmax", site.made_by
         if kind not in ("softmax", "log_softmax") or site.function not in CLASS_LOSSES or site.calls < 1:
             return ""
+        low, high = site.number("prediction_exp_sum_min"), site.number("prediction_exp_sum_max")
+        if logs and low is not None and high is not None and math.isfinite(low) and math.isfinite(high):
+            apart = low < 0.98 or high > 1.02
+            return f"its rows, as probabilities, sum to between {number(low)} and {number(high)}, not to 1" * apart
         dim = site.first.get("prediction_dim")
         sizes = site.shape_of("prediction_shape")
         if isinstance(dim, int) and not isinstance(dim, bool) and sizes and len(sizes) >= 2:
@@ -127,14 +131,14 @@ class SoftmaxOverBatchDim(Rule):
         if not logs and math.isfinite(site.row_sum_min) and (site.row_sum_min < 0.98 or site.row_sum_max > 1.02):
             return f"rows sum to between {number(site.row_sum_min)} and {number(site.row_sum_max)}, not to 1"
         bound = -math.log(classes) if logs else 1 / classes
-        high, low = site.first.get("prediction_max"), site.first.get("prediction_min")
-        if isinstance(high, (int, float)) and high < bound - 0.02 * abs(bound):
+        high, low = site.number("prediction_max"), site.number("prediction_min")
+        if high is not None and high < bound - 0.02 * abs(bound):
             return (
                 f"no value is above {number(high)}, but normalised over {classes} classes the largest of a row"
                 f" is at least"
                 f" {number(bound)}"
             )
-        if isinstance(low, (int, float)) and low > bound + 0.02 * abs(bound):
+        if low is not None and low > bound + 0.02 * abs(bound):
             return (
                 f"no value is below {number(low)}, but normalised over {classes} classes the smallest of a row"
                 f" is at most"
@@ -142,19 +146,29 @@ class SoftmaxOverBatchDim(Rule):
             )
         return ""
 
+    @staticmethod
+    def _other_dim(site: LossSite) -> bool:
+        """Whether it ran over a dimension that is neither that of the batch nor that of the classes."""
+        dim = site.first.get("prediction_dim")
+        return isinstance(dim, int) and dim not in (0, -1)
+
     def _say(self, case: Case, site: LossSite, proof: str) -> Finding:
         info = maker(case, "logsoftmax", "softmax")
         source, module, network = _place(case, info, site)
         made = site.first.get("prediction_source")
         kind = site.made_by
         return self.finding(
-            f"{kind} runs over the batch dimension",
+            f"{kind} runs over the wrong dimension" + ("" if self._other_dim(site) else ", the batch"),
             confidence=0.93,
             since_step=site.first_step,
             where=where(source, module=module, op=kind, network=network),
-            why=f"{kind} normalises over the wrong dim: {proof}. So the {site.batch} samples of a batch compete"
-            f" with each other"
-            " (softmax over the batch axis) instead of the classes of a sample",
+            why=f"{kind} normalises over the wrong dim: {proof}. So "
+            + (
+                "positions of a sequence compete with each other"
+                if self._other_dim(site)
+                else f"the {site.batch} samples of a batch compete with each other (softmax over the batch axis)"
+            )
+            + " instead of the classes of a sample",
             facts=[
                 ("largest prediction", site.prediction_max),
                 ("smallest prediction", site.prediction_min),

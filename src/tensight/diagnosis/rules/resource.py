@@ -60,13 +60,18 @@ class GraphRetained(Rule):
 
     @staticmethod
     def _where(case: Case) -> Source | None:
-        """The line of the losses that no backward used: where most of them are computed."""
+        """The line of the losses that no backward used, or that keeps what the network has returned."""
         lines: Counter[Source] = Counter()
         for kept in case.deep():
             for event in kept.record.events:
                 if event.kind == "loss" and event.source is not None and event.values.get("grad", True):
                     lines[event.source] += 1
-        return max(lines, key=lambda source: lines[source]) if lines else None
+        most = max(lines, key=lambda source: lines[source]) if lines else None
+        steps = sum(1 for kept in case.deep() if kept.record.losses)
+        told = case.noted.of("graph_alive")
+        if told and (most is None or lines[most] <= 1.5 * steps):
+            return told[-1][1].source  # each loss has its backward pass: something else is kept
+        return most
 
 
 class RecompilationStorm(Rule):

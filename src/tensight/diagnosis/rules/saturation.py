@@ -32,8 +32,10 @@ def saturated(kind: str, stats: Stats) -> bool:
         return False
     if kind == "tanh":
         return stats.abs_mean > TANH
+    if (stats.min or 0.0) < 0 or (stats.max or 0.0) > 1:
+        return False
     mean, std = stats.mean or 0.0, stats.std or 0.0
-    return (std * std + (mean - 0.5) ** 2) ** 0.5 > SIGMOID
+    return bool((std * std + (mean - 0.5) ** 2) ** 0.5 > SIGMOID)
 
 
 class SaturatedActivation(Rule):

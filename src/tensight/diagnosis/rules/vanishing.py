@@ -15,6 +15,7 @@ from tensight.records import Finding
 VANISHED = 1e-5  # gradient of the first layer over that of the last
 NOTHING = 1e-9  # gradient over weight that no learning rate makes up for
 LAYERS = 4  # fewer are not called deep
+TIME_STEPS = 8
 
 
 class VanishingGradient(Rule):
@@ -36,7 +37,7 @@ class VanishingGradient(Rule):
             return []  # it learns
         findings = []
         for network in case.trained():
-            found = self._profile(case, network)
+            found = self._profile(case, network) or self._over_time(case, network)
             if found is not None:
                 findings.append(found)
         return findings
@@ -60,6 +61,51 @@ class VanishingGradient(Rule):
         if seen < 3 or vanished < 0.7 * seen:
             return None
         return self._say(case, network, layers, shown, since, vanished)
+
+    def _over_time(self, case: Case, network: str) -> Finding | None:
+        """A module that is called once per time step, whose first calls get next to nothing of the gradient."""
+        shown: list[float] = []
+        node, since, seen, vanished = "", -1, 0, 0
+        for kept in case.deep():
+            calls: dict[str, dict[int, float]] = {}
+            for one, info in kept.of_kind("output_gradient"):
+                if info.network == network and info.node and info.slot == "output.0":
+                    calls.setdefault(info.node, {})[info.call] = rms(one.stats)
+            for path, by_call in calls.items():
+                sizes = [by_call[call] for call in sorted(by_call)]
+                if len(sizes) < TIME_STEPS or not max(sizes) or path.count(".") < node.count("."):
+                    continue
+                seen += 1
+                if 0 <= sizes[0] < VANISHED * max(sizes[-2:]) and self._staircase(sizes):
+                    vanished += 1
+                    if since < 0:
+                        node, since, shown = path, kept.step, sizes
+        if seen < 3 or vanished < 0.7 * seen or not node:
+            return None
+        return self.finding(
+            f"gradients vanish over the time steps of {node}",
+            confidence=0.85,
+            since_step=since,
+            where=where(case.source_of(network, node), module=node, network=network),
+            why=f"{node} is called {len(shown)} times in a row (a recurrent cell over time), and the gradient of its"
+            f" output"
+            f" shrinks from {number(shown[-1])} at the last time step to {number(shown[0])} at the first (vanishing"
+            " gradient): what came early in the sequence cannot be learnt, and the loss has not fallen",
+            facts=[
+                ("gradient (rms) at the last time step", shown[-1]),
+                ("gradient (rms) at the first", shown[0]),
+                ("time steps", len(shown)),
+                ("observed steps like this", vanished),
+            ],
+            fix=(
+                "use LSTM or GRU cells, which carry gradients over many steps",
+                "start recurrent weights as an orthogonal matrix (nn.init.orthogonal_)",
+            ),
+        )
+
+    @staticmethod
+    def _staircase(sizes: list[float]) -> bool:
+        return sum(a <= b for a, b in pairwise(sizes)) >= 0.8 * (len(sizes) - 1)
 
     @staticmethod
     def _falls(sizes: list[float]) -> bool:

@@ -31,11 +31,9 @@ class DataLoadingStarvation(Rule):
         share = median([value for _, value in shares.points[2:]])
         if seconds < SECONDS or share < SHARE:
             return
-        loaders = [
-            (part, seen) for name, seen in case.batches.loaders.items() if (part := case.parts.get(("loader", name)))
-        ]
-        loaders.sort(key=lambda pair: -pair[1].count)
-        part = loaders[0][0] if loaders else None
+        loaders = [part for (kind, _), part in case.parts.items() if kind == "loader"]
+        fed = {name: seen.count for name, seen in case.batches.loaders.items()}
+        part = max(loaders, key=lambda one: fed.get(one.name, 0), default=None)
         workers = part.settings.get("workers") if part is not None else None
         if part is not None:
             how = f"the loader works with num_workers={workers}" + (

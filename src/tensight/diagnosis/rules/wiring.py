@@ -41,7 +41,7 @@ def fresh(case: Case, entry: Entry) -> bool:
         ):
             bound = 1 / max(1, entry.fan_in) ** 0.5
             inside = max(abs(stats.min), abs(stats.max)) <= bound * 1.0001
-            return inside and abs((stats.std or 0.0) / bound - 3**-0.5) < 0.1
+            return bool(inside and abs((stats.std or 0.0) / bound - 3**-0.5) < 0.1)
     return False
 
 
@@ -167,6 +167,10 @@ class StaleOptimizer(Rule):
             if not homeless:
                 continue
             own = case.optimizer_of(network)
+            copied = self._of_a_copy(case, network, entries) if own is None and len(homeless) == len(entries) else None
+            if copied is not None:
+                findings.append(self._say_copy(case, network, homeless, *copied))
+                continue
             stale = [part for part in case.optimizers() if part.unknown_parameters]
             # Each parameter that was replaced has left its old self behind in the optimizer.
             if own is not None and own.unknown_parameters >= 0.5 * len(homeless):
@@ -174,6 +178,35 @@ class StaleOptimizer(Rule):
             elif own is None and stale and stale[0].unknown_parameters >= len(homeless) == len(entries):
                 findings.append(self._say(case, network, homeless, stale[0]))
         return findings
+
+    @staticmethod
+    def _of_a_copy(case: Case, network: str, entries: list[Entry]) -> tuple[Part, str] | None:
+        """An optimizer, and a network that only it knows, with the very same parameters and without a gradient."""
+        shapes = {entry.name: entry.parameter.shape for entry in entries}
+        for other in case.trained():
+            twin = [entry for entry in case.ledger.of(other) if entry.held]
+            same = {entry.name: entry.parameter.shape for entry in twin} == shapes
+            part = case.optimizer_of(other)
+            if other != network and same and part is not None and not any(entry.alive for entry in twin):
+                return part, other
+        return None
+
+    def _say_copy(self, case: Case, network: str, homeless: list[Entry], part: Part, other: str) -> Finding:
+        return self.finding(
+            f"{part.type} holds the parameters of {other}, not of {network}",
+            confidence=0.94,
+            since_step=0,
+            where=where(part.source, module="", parameter=homeless[0].name, network=network),
+            why=f"the optimizer {part.type}{at(part.source)} holds {plural(len(homeless), 'parameter')} of {other},"
+            f" which is"
+            f" never called, and does not hold those of {network}, which runs and gets the gradients: {other} is a copy"
+            f" (deepcopy) of {network}, and the optimizer was built on the wrong one, so no weight has moved",
+            facts=[
+                ("parameters with gradients that no optimizer holds", len(homeless)),
+                ("updates so far", case.order.updates),
+            ],
+            fix=(f"build the optimizer on the network that is trained: {network}.parameters(){at(part.source)}",),
+        )
 
     def _say(self, case: Case, network: str, homeless: list[Entry], part: Part) -> Finding:
         place = common([entry.parameter.module for entry in homeless])
@@ -223,7 +256,7 @@ class DetachBreaksGraph(Rule):
             part = case.optimizer_of(network)
             if _trained_steps(case, part) < STEPS:
                 continue
-            cut = self._cut_inside(case, network) or self._cut_off(case, network)
+            cut = self._cut_inside(case, network) or self._cut_off(case, network) or self._blind(case, network)
             if cut:
                 findings.append(self._say(case, network, *cut))
         return findings
@@ -260,6 +293,26 @@ class DetachBreaksGraph(Rule):
         others = [other for other in case.trained() if other != network]
         fed = [other for other in others if any(entry.alive for entry in case.ledger.of(other))]
         return (running, fed[0]) if fed else None
+
+    @staticmethod
+    def _blind(case: Case, network: str) -> tuple[list[Entry], str] | None:
+        """A network in the optimizer that is only ever called without gradients, in every step that trains another."""
+        entries = [entry for entry in case.ledger.of(network) if entry.held and entry.parameter.trainable]
+        fed = [
+            other
+            for other in case.trained()
+            if other != network and any(entry.alive for entry in case.ledger.of(other))
+        ]
+        if not entries or not fed or any(entry.gradient >= 0 for entry in entries):
+            return None
+        steps = [kept for kept in case.deep() if kept.record.losses]
+        blind = 0
+        for kept in steps:
+            calls = [event for event in kept.record.events if event.kind == "forward" and event.part == network]
+            if any(event.values.get("grad", True) for event in calls):
+                return None
+            blind += bool(calls)
+        return (entries, fed[0]) if blind >= STEPS and blind >= 0.8 * len(steps) else None
 
     def _say(self, case: Case, network: str, cut: list[Entry], after: str) -> Finding:
         place = common([entry.parameter.module for entry in cut])

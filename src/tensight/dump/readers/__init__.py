@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import os
+import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 from tensight.dump.readers.base import Dumped, Found, Tree
 from tensight.errors import FormatError, NameNotFound
+
+_TELLING = re.compile(
+    r"rank_\d+|device_\d+|iteration_\d+|step\d+|20\d{12}|dump\.json|statistic\.csv|\.dump_metadata"
+    r"|.+\.(input|output)\.\d+\.\w+(\.\w+)?\.npy"
+)
+_DEEPEST_LOOK = 2
+_MOST_LOOKED_AT = 2000
 
 Read = Callable[[Tree, Found], Iterator[Dumped]]
 
@@ -52,11 +62,18 @@ def scan(path: str | Path) -> tuple[Found, list[Dumped]]:
 
 
 def looks_like_dump(path: Path) -> bool:
-    """Whether a folder is worth reading as a dump: a quick look at names alone."""
-    try:
-        names = [child.name for child in path.iterdir()][:1000]
-    except OSError:
-        return False
-    if any(name.startswith(("rank_", "step", "iteration_", "device_")) or name == "dump.json" for name in names):
-        return True
-    return any(name.endswith((".npy", ".bin")) or name == "statistic.csv" for name in names)
+    """Whether a folder is worth reading as a dump: a quick look at names alone, not far down."""
+    waiting = [(path, 0)]
+    looked = 0
+    while waiting:
+        folder, depth = waiting.pop(0)
+        try:
+            entries = list(islice(os.scandir(folder), _MOST_LOOKED_AT))
+        except OSError:
+            continue
+        if any(_TELLING.fullmatch(entry.name) for entry in entries):
+            return True
+        looked += len(entries)
+        if depth < _DEEPEST_LOOK and looked < _MOST_LOOKED_AT:
+            waiting += [(Path(entry.path), depth + 1) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return False

@@ -45,7 +45,7 @@ class Raw(NamedTuple):
     fortran: bool = False
 
     @property
-    def count(self) -> int:
+    def elements(self) -> int:
         total = 1
         for length in self.shape:
             total *= length
@@ -53,7 +53,7 @@ class Raw(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        return self.count * np.dtype(self.held).itemsize
+        return self.elements * np.dtype(self.held).itemsize
 
     def check(self, size: int) -> Raw:
         """Itself, when the file is long enough for what it claims."""

@@ -97,13 +97,13 @@ class _Call:
 
     def __init__(self, name: str, parents: Mapping[str, str]) -> None:
         parts = name.split(".")
-        self.gradients = parts[-1] == "parameters_grad"
+        self.gradients = "parameters_grad" in parts[-2:]
         self.phase: Phase = "backward" if "backward" in parts[-2:] or self.gradients else "forward"
         self.is_module = parts[0] in ("Module", "Cell")
         self.call = next((int(p) for p in reversed(parts) if p.isdecimal() and p.isascii() and len(p) < 10), 0)
         words = [part for part in parts[1:] if part not in ("forward", "backward", "parameters_grad")]
         if self.is_module:
-            if not self.gradients and words and words[-1].isdecimal():
+            if words and words[-1].isdecimal():
                 words.pop()
             self.type = words.pop() if words else ""
             self.op = ""

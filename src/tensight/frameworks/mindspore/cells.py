@@ -208,6 +208,11 @@ class Cells:
             if self.follows(tensor):
                 self._follow(self._gradient_slot(known, "output_gradient", place, call, tensor), tensor)
 
+    @property
+    def records(self) -> bool:
+        """Whether MindSpore records for a gradient now."""
+        return self.phase == "forward" and bool(self._recording())
+
     def follows(self, tensor: Tensor) -> bool:
         """Whether a gradient of this tensor will come, and the tensor is not the user's to keep."""
         return (

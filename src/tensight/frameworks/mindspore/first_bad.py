@@ -54,7 +54,6 @@ class Origin:
 class Gradient:
     """What came back to the result of an operator."""
 
-    call: Call
     address: int
     value: Array
 
@@ -67,17 +66,23 @@ class FirstBad:
     calls: list[Call] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
     gradients: list[Gradient] = field(default_factory=list)
-    follow: bool = True  # gradients of results are wanted
+    _made: set[int] = field(default_factory=set)  # addresses of results that have no hook yet
     _bad: dict[int, frozenset[Origin]] = field(default_factory=dict)
 
     # while the step runs
 
+    def given(self, tensors: list[Tensor]) -> None:
+        """An operator is about to run: the gradients of what it is given are followed, once."""
+        for tensor in tensors:
+            address = tensor.data_ptr()
+            if address in self._made:
+                self._made.discard(address)
+                self._hook(address, tensor)
+
     def seen(self, call: Call) -> None:
         """An operator has run. It is kept with its tensors, so that no address is used twice."""
         self.calls.append(call)
-        if self.follow:
-            for tensor in call.outputs:
-                self._hook(call, tensor)
+        self._made |= {tensor.data_ptr() for tensor in call.outputs}
         spoilt = [array for array in map(facts.array_of, call.outputs) if not facts.finite(array)]
         if not spoilt:
             return
@@ -94,15 +99,14 @@ class FirstBad:
             if not facts.finite(facts.array_of(tensor)):
                 self._bad[tensor.data_ptr()] = frozenset(sources)
 
-    def _hook(self, call: Call, tensor: Tensor) -> None:
+    def _hook(self, address: int, tensor: Tensor) -> None:
         if not str(tensor.dtype).lower().startswith(("float", "bfloat")) or isinstance(tensor, Parameter):
             return
-        address = tensor.data_ptr()
 
         def came(gradient: Any) -> None:
             value = facts.array_of(gradient)
             if value is not None:
-                self.gradients.append(Gradient(call, address, value.copy()))
+                self.gradients.append(Gradient(address, value.copy()))
 
         try:
             tensor.register_hook(came)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mindspore import Tensor
+
 from tensight.frameworks.mindspore.functions import Functions
 from tensight.frameworks.mindspore.networks import Networks
 from tensight.frameworks.mindspore.operators import Call, dispatching
@@ -48,6 +50,10 @@ class Listening:
         self._depth -= 1
         if self._depth == 0:
             self._mode.__exit__(None, None, None)
+
+    def given(self, tensors: list[Tensor]) -> None:
+        if self.level.wanted and not self._watching.busy and not self._watching.backward:
+            self._watching.probe("operator", self.level.given, tensors)
 
     def seen(self, call: Call) -> None:
         if self._watching.busy or self._watching.backward:

@@ -83,8 +83,13 @@ class Call:
 
 
 class Observer(Protocol):
-    """Who looks at operators."""
+    """Who looks at operators.
 
+    `given` comes before an operator runs: what it is given has a place in the graph of gradients by then, which its
+    results have only after the dispatch.
+    """
+
+    def given(self, tensors: list[Tensor]) -> None: ...
     def seen(self, call: Call) -> None: ...
 
 
@@ -112,15 +117,22 @@ def dispatching(
     class Operators(base):
         def __ms_dispatch__(self, func: Any, args: Any, kwargs: Any = None) -> Any:
             nonlocal count
+            looks = deep()
+            if looks:
+                probe("operator", _give, observer, args)
             result = func(*args)
             if light is not None:
                 light(func.name, result)
-            if deep():
+            if looks:
                 count += 1
                 probe("operator", _show, observer, where, func.name, args, result, count)
             return result
 
     return Operators()
+
+
+def _give(observer: Observer, args: Any) -> None:
+    observer.given([value for value in arguments(args) if isinstance(value, Tensor)])
 
 
 def _show(observer: Observer, where: Where, name: str, args: Any, result: Any, order: int) -> None:

@@ -27,6 +27,7 @@ class OperatorLevel:
         self._gradients: dict[_Key, Slot] = {}
         self._counts: dict[tuple[str, str, str, str], int] = {}
         self._turn = -1
+        self._waiting: dict[int, Slot] = {}  # address of a result → the slot of its gradient, until it is used
 
     @property
     def wanted(self) -> bool:
@@ -36,12 +37,28 @@ class OperatorLevel:
         if self._watching.turn != self._turn:
             self._turn = self._watching.turn
             self._counts.clear()
+            self._waiting.clear()
         place = (call.network, call.module, call.primitive, self._cells.phase)
         number = self._counts.get(place, 0)
         self._counts[place] = number + 1
         for index, tensor in enumerate(call.outputs):
             if is_float(tensor) and tensor.size:
                 self._look(call, (*place, number, index), tensor)
+
+    def given(self, tensors: list[Tensor]) -> None:
+        """An operator is about to run: gradients of what earlier ones have given it are looked at, once."""
+        for tensor in tensors:
+            after = self._waiting.pop(tensor.data_ptr(), None)
+            if after is not None and self._cells.follows(tensor):
+                self._follow(after, tensor)
+
+    def _follow(self, slot: Slot, tensor: Tensor) -> None:
+        watching = self._watching
+
+        def came(value: Any) -> None:
+            watching.probe("operator gradient", watching.look, slot, value, "backward")
+
+        tensor.register_hook(came)
 
     def _look(self, call: Call, key: _Key, tensor: Tensor) -> None:
         watching = self._watching
@@ -50,16 +67,12 @@ class OperatorLevel:
         if slot is None:
             slot = self._slots[key] = self._declare(call, key, tensor, None)
         watching.look(slot, tensor, phase)
-        if not self._cells.follows(tensor):
+        if not self._cells.records:
             return
         after = self._gradients.get(key)
         if after is None:
             after = self._gradients[key] = self._declare(call, key, tensor, slot.info)
-
-        def came(value: Any) -> None:
-            watching.probe("operator gradient", watching.look, after, value, "backward")
-
-        tensor.register_hook(came)
+        self._waiting[tensor.data_ptr()] = after
 
     def _declare(self, call: Call, key: _Key, tensor: Tensor, forward: TensorInfo | None) -> Slot:
         info = TensorInfo(

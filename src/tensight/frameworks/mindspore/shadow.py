@@ -129,7 +129,8 @@ class Shadow:
                 mindspore.set_rng_state(Tensor(unit.random))
         trouble: list[str] = []
         first = FirstBad(self._name_of)
-        mode = dispatching(first, self._cells.where, _reporting(trouble))
+        # operators of the backward pass are seen in part only: gradients of results tell of it instead
+        mode = dispatching(first, self._cells.where, _reporting(trouble), deep=lambda: not self._watching.backward)
         loss = None
         gradients: list[tuple[Tensor, Array | None]] = []
         self._gradients = gradients

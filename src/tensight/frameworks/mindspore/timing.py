@@ -20,6 +20,7 @@ import mindspore
 from mindspore import nn
 
 from tensight.errors import UsageError
+from tensight.frameworks.mindspore.adapter import api_module
 from tensight.frameworks.mindspore.networks import OPTIMIZERS, is_wrapper
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source
@@ -73,7 +74,7 @@ class MindSporeTiming:
         self._train: Source | None = None
 
     def attach(self) -> None:
-        api = sys.modules.get("mindspore.common.api")
+        api = api_module()
         wrap = self._patches.wrap
         wrap(nn.Cell, "__call__", self._around_cell)
         if api is not None:

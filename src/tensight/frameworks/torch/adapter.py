@@ -92,7 +92,7 @@ class TorchAdapter:
         self.backward.on_root.append(Cuts(watching, self.networks).root)
         self.backward.on_root.append(Permuted(watching, patches).root)
         self.backward.on_root.append(Strangers(watching, self.networks).root)
-        replicas = Replicas(watching, patches)
+        replicas = Replicas(watching, patches, self.networks)
         self.calls.before_forward.append(replicas.called)
         self.backward.on_root.append(replicas.root)
         self.optimizers.before_step.append(replicas.before_update)

@@ -116,10 +116,13 @@ class Casts:
             return
         ways, lines = self._ways, self._lines
         self._ways, self._lines = Counter(), {}
+        left: set[Way] = set()
         for (here, there), count in ways.items():
             back = ways.get((there, here), 0)
-            # from the wider format and back; the other way round is how half precision keeps its sums exact
-            if not back or not (_wider(here, there) or there is torch.float64):
+            left.add((here, there))
+            # The format that is left first is home. From a narrow one to a wider and back is how half precision keeps
+            # its sums exact.
+            if not back or (there, here) in left or not (_wider(here, there) or there is torch.float64):
                 continue
             source = max(lines[here, there], key=lines[here, there].__getitem__)
             values: dict[str, Value] = {

@@ -21,6 +21,8 @@ class Created:
 
     def __init__(self, watching: Watching, patches: Patches) -> None:
         self._sites: IdentityMap[nn.Module, Site | None] = IdentityMap()
+        self._watching = watching
+        self.inside: list[tuple[type[nn.Module], Site | None]] = []  # made inside a forward pass, lately
         note = watching.probe("module creation", self._note)
 
         def around_init(original):
@@ -43,7 +45,10 @@ class Created:
         patches.wrap(nn.Module, "__setstate__", around_setstate)
 
     def _note(self, module: nn.Module) -> None:
-        self._sites[module] = user_site(3)
+        site = self._sites[module] = user_site(3)
+        if self._watching.outermost:
+            self.inside.append((type(module), site))
+            del self.inside[:-16]
 
     def source(self, module: nn.Module) -> Source | None:
         """The user's line that created a module."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections import Counter
 
 import torch
 
+from tensight.frameworks.source import source_of, user_site
+from tensight.frameworks.torch.lines import kept_after
 from tensight.frameworks.torch.watching import Watching
 
 MOST_CALLS = 400  # that are remembered
 OF_A_CALL = 4  # tensors that speak for a forward pass
+TELLING = 4  # passes that are kept alive before their line is told
 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
@@ -23,7 +27,9 @@ class Graphs:
 
     def __init__(self, watching: Watching) -> None:
         self.watching = watching
-        self._calls: list[tuple[int, list[weakref.ref]]] = []  # number of the update they came before
+        # number of the update they came before, results, and where the network was called
+        self._calls: list[tuple[int, list[weakref.ref], tuple[str, int, str] | None]] = []
+        self._said: set[object] = set()
         self._updates = 0
         self._new = True
 
@@ -39,7 +45,7 @@ class Graphs:
             if len(self._calls) >= MOST_CALLS:
                 return
             self._new = False
-            self._calls.append((self._updates, []))
+            self._calls.append((self._updates, [], user_site()))
         refs = self._calls[-1][1]
         if len(refs) < OF_A_CALL:
             refs.append(weakref.ref(tensor))
@@ -49,8 +55,11 @@ class Graphs:
         if not self.watching.deep or not self._calls:
             self._updates += 1
             return
-        self._calls = [(update, refs) for update, refs in self._calls if any(ref() is not None for ref in refs)]
-        old = sum(1 for update, _ in self._calls if update < self._updates)
+        self._calls = [call for call in self._calls if any(ref() is not None for ref in call[1])]
+        alive = Counter(site for update, _, site in self._calls if update < self._updates)
+        old = alive.total()
+        if old >= TELLING:
+            self._tell(alive)
         self._updates += 1
         self._new = True
         sink = self.watching.sink
@@ -58,6 +67,14 @@ class Graphs:
         memory = _memory()
         if memory:
             sink.scalar("memory", memory)
+
+    def _tell(self, alive: Counter) -> None:
+        """The call of the network that most of them come from, and the line that keeps its result."""
+        site, count = alive.most_common(1)[0]
+        if site is not None and site not in self._said:
+            self._said.add(site)
+            source = kept_after(site) or source_of(*site)
+            self.watching.sink.event("graph_alive", self.watching.network, {"graphs": count}, source)
 
 
 def _memory() -> float:

@@ -16,6 +16,9 @@ FEWEST = 200
 FEATURES = 256
 NEIGHBOURS = 5
 SURE = 3.0  # standard deviations above chance
+OF_MANY = 4.5  # the same for the largest of a thousand
+MOST_FEATURES = 48
+MOST_KINDS = 10
 
 
 class LabelProbe:
@@ -80,7 +83,10 @@ def information(inputs: np.ndarray, labels: np.ndarray) -> float | None:
     nearest = _nearest(inputs)
     same = float((labels[nearest] == labels[:, None]).mean())
     spread = (chance * (1 - chance) / len(labels)) ** 0.5
-    return max(0.0, (same - chance) / (1 - chance)) if same > chance + SURE * spread else 0.0
+    if same > chance + SURE * spread:
+        return max(0.0, (same - chance) / (1 - chance))
+    kinds = np.unique(labels)[:MOST_KINDS]
+    return max((_products(inputs, (labels == kind).astype(np.float64)) for kind in kinds), default=0.0)
 
 
 def explained(inputs: np.ndarray, values: np.ndarray) -> float | None:
@@ -107,7 +113,23 @@ def explained(inputs: np.ndarray, values: np.ndarray) -> float | None:
     chance = len(values) ** -0.5
     if together > SURE * chance or float(np.nan_to_num(single).max()) > (SURE + 1) * chance:
         return max(together, float(np.nan_to_num(single).max()))
-    return 0.0
+    return _products(inputs, values)
+
+
+def _products(inputs: np.ndarray, values: np.ndarray) -> float:
+    """The closest relation of values to a feature, or to the product of two; 0 when chance explains it."""
+    features = inputs[:, :MOST_FEATURES].astype(np.float64)
+    features = features[:, features.std(axis=0) > 1e-9]
+    if not features.size or values.std() < 1e-12:
+        return 0.0
+    features = (features - features.mean(axis=0)) / features.std(axis=0)
+    values = (values - values.mean()) / values.std()
+    first, second = np.triu_indices(features.shape[1])
+    candidates = np.concatenate([features, features[:, first] * features[:, second]], axis=1)
+    candidates = candidates[:, candidates.std(axis=0) > 1e-9]
+    candidates = (candidates - candidates.mean(axis=0)) / candidates.std(axis=0)
+    closest = float(np.abs(candidates.T @ values).max() / len(values))
+    return closest if closest > OF_MANY * len(values) ** -0.5 else 0.0
 
 
 def _nearest(inputs: np.ndarray) -> np.ndarray:

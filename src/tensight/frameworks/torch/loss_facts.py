@@ -47,6 +47,9 @@ def _prediction(function: str, prediction: torch.Tensor) -> dict[str, Value]:
         if sums.numel():
             low, high = torch.aminmax(sums)
             found["prediction_row_sum_min"], found["prediction_row_sum_max"] = low.item(), high.item()
+            if function == "nll_loss":
+                low, high = torch.aminmax(prediction[:_MOST_ROWS].double().exp().sum(1))
+                found["prediction_exp_sum_min"], found["prediction_exp_sum_max"] = low.item(), high.item()
     if function in CLASS_LOSSES and prediction.dim():
         found["classes"] = prediction.shape[1 if prediction.dim() > 1 else 0]
     return found

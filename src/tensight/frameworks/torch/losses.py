@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F
 
 from tensight.frameworks.patches import Patches
-from tensight.frameworks.source import user_source
+from tensight.frameworks.source import user_site, user_source
 from tensight.frameworks.torch.activations import Activations
 from tensight.frameworks.torch.graph import expression
 from tensight.frameworks.torch.label_probe import LabelProbe
+from tensight.frameworks.torch.lines import made_before
 from tensight.frameworks.torch.loss_facts import facts, shape_text, tokens_against
 from tensight.frameworks.torch.statistics import PLAIN
 from tensight.frameworks.torch.watching import Watched, Watching
@@ -236,6 +237,9 @@ class Losses:
             values |= {"prediction_shape": one.prediction_shape, "target_shape": one.target_shape}
             values["difference_shape"] = one.result_shape
             source = one.source or source
+        else:
+            site = user_site()
+            source = (made_before(site, "backward") if site is not None else None) or source
         self._part("expression", {}, source)
         self.watching.sink.event("loss", "expression", values, source)
 

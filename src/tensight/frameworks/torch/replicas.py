@@ -13,8 +13,11 @@ import torch
 
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source
+from tensight.frameworks.torch.networks import Networks
 from tensight.frameworks.torch.watching import Watching
 from tensight.records import Part, Source
+
+_MOST_REDUCED = 10_000
 
 
 def position() -> tuple[int, int] | None:
@@ -33,8 +36,14 @@ def backend() -> str:
 class Replicas:
     """Watches the wrapper and what goes past it."""
 
-    def __init__(self, watching: Watching, patches: Patches) -> None:
+    def __init__(self, watching: Watching, patches: Patches, networks: Networks) -> None:
         self.watching = watching
+        self.networks = networks
+        self._reduced: dict[
+            int, int
+        ] = {}  # where tensors lie that were summed over ranks since the backward pass → size
+        self._reduced_in: Source | None = None
+        self._by_hand = False  # gradients of all parameters are averaged by hand
         self._wrappers: list[tuple[weakref.ref, str]] = []
         self._forwarded = False  # a wrapper's own forward was called since the last update
         self._averaged = False  # somebody has averaged by hand
@@ -59,6 +68,8 @@ class Replicas:
 
     def before_update(self) -> None:
         """An optimizer is about to step."""
+        if not self._wrappers:
+            self._without_wrapper()
         if not self._wrappers or not self._backward:
             return
         alone = not self._forwarded and not self._averaged
@@ -73,6 +84,29 @@ class Replicas:
             if trained:
                 values = {"parameter": trained[0], "parameters": len(trained)}
                 self.watching.sink.event("replica_alone", name, values, self._line)
+
+    def _without_wrapper(self) -> None:
+        """Gradients of every parameter, summed over ranks by hand: replicas that are meant to be alike."""
+        reduced, self._reduced = self._reduced, {}
+        self._backward = False
+        if self._by_hand or not reduced:
+            return
+        gradients = [
+            tensor.grad
+            for model in self.networks.models.values()
+            for held in model.parameters
+            if held.optimizer and (tensor := held.ref()) is not None and tensor.grad is not None
+        ]
+        whole = sum(gradient.numel() for gradient in gradients)
+        if gradients and (all(one.data_ptr() in reduced for one in gradients) or whole in reduced.values()):
+            self._by_hand = True
+            count = torch.distributed.get_world_size()
+            self.watching.sink.part(Part("wrapper", "all_reduce", "all_reduce", {"ranks": count}, self._reduced_in))
+
+    def _summed(self, tensor: Any) -> None:
+        if isinstance(tensor, torch.Tensor) and not self._by_hand and len(self._reduced) < _MOST_REDUCED:
+            self._reduced[tensor.data_ptr()] = tensor.numel()
+            self._reduced_in = user_source()
 
     def _around_init(self, original: Any) -> Any:
         made = self.watching.probe("replicas", self._made)
@@ -98,9 +132,13 @@ class Replicas:
         return forward
 
     def _around_averaging(self, original: Any) -> Any:
+        summed = self.watching.probe("replicas", self._summed)
+
         def collective(*args, **kwargs):
             if self._backward:
                 self._averaged = True
+                if not self._wrappers and self.watching.active:
+                    summed(args[0] if args else kwargs.get("tensor"))
             return original(*args, **kwargs)
 
         return collective

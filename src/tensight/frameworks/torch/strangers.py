@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from tensight.frameworks.source import source_of
 from tensight.frameworks.torch.graph import leaves
 from tensight.frameworks.torch.networks import Networks
 from tensight.frameworks.torch.watching import Watching
@@ -12,6 +13,12 @@ from tensight.records.event import Value
 
 STEPS = frozenset({1, 2, 3, 4})  # that are looked at: the first may build what it needs
 _MOST_LEAVES = 2_000
+_EMPTY = frozenset(  # layers without parameters, which may well be made where they are used
+    kind
+    for place in ("activation", "dropout", "pooling", "loss", "flatten", "padding", "upsampling", "pixelshuffle")
+    for kind in vars(getattr(nn.modules, place)).values()
+    if isinstance(kind, type) and issubclass(kind, nn.Module) and kind.__module__.endswith(place)
+) - {nn.PReLU, nn.MultiheadAttention}
 
 
 class Strangers:
@@ -25,6 +32,10 @@ class Strangers:
     def root(self, root: torch.Tensor, scale: float) -> None:
         """A backward pass begins."""
         step = self.watching.sink.step
+        made = list(self.networks.created.inside)  # in the forward passes of this step
+        self.networks.created.inside.clear()
+        if not made:
+            return
         if step not in STEPS or step == self._step or not self.watching.gradients or root.grad_fn is None:
             return
         self._step = step
@@ -36,15 +47,14 @@ class Strangers:
         ]
         if not found:
             return
-        ids = {id(leaf) for leaf in found}
-        for module in networks.created.all():
-            own = [value for value in module._parameters.values() if value is not None and id(value) in ids]
-            if own:
-                values: dict[str, Value] = {
-                    "type": type(module).__name__,
-                    "parameters": len(own),
-                    "size": sum(value.numel() for value in own),
-                    "total": len(found),
-                }
-                self.watching.sink.event("stranger", self.watching.network, values, networks.created.source(module))
-                return
+        holder = next((one for one in made if one[0] not in _EMPTY), None)
+        if holder is None:
+            return
+        kind, site = holder
+        values: dict[str, Value] = {
+            "type": kind.__name__,
+            "parameters": len(found),
+            "size": sum(value.numel() for value in found),
+        }
+        source = None if site is None else source_of(*site)
+        self.watching.sink.event("stranger", self.watching.network, values, source)

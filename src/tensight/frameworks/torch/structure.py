@@ -116,27 +116,31 @@ class _Look:
 
     # an observer of operators
 
-    def before(self, call: Call) -> list[int] | None:
-        """What it reads, asked before an operator in place writes over it."""
-        if call.ours or self.scope.repeats or not self.is_whole or call.name in NOT_SHOWN:
+    def before(self, call: Call) -> tuple[list[int], int] | None:
+        """What it reads, asked before an operator in place writes over it, and its stack; None when it is not shown."""
+        if self.scope.repeats or not self.is_whole or called_by_us():
             return None
-        if call.name.startswith("profiler."):
+        if call.name in NOT_SHOWN or call.name.startswith("profiler."):
             return None
+        linked = call.forward is not None and isinstance(call.forward.kept, int)
+        stack = -1 if call.phase == "backward" and linked else self._stacks.here()
+        if stack is None:
+            return None  # a batch is put together: it comes from outside
         call.place = self._place(call)
-        return [self._source(tensor, call) for tensor in call.inputs()]
+        return [self._source(tensor, call) for tensor in call.inputs()], stack
 
-    def after(self, call: Call, kept: list[int] | None) -> None:
+    def after(self, call: Call, kept: tuple[list[int], int] | None) -> None:
         try:
             if kept is not None:
-                self._add(call, kept)
+                self._add(call, *kept)
         finally:
             call.args, call.kwargs = (), {}  # the calls of a step are remembered for its backward, its tensors not
 
-    def _add(self, call: Call, inputs: list[int]) -> None:
-        forward = call.forward.kept if call.forward is not None else None
+    def _add(self, call: Call, inputs: list[int], stack: int) -> None:
         outputs = call.outputs()
-        if not outputs or (called_by_us() and not any(tensor.is_floating_point() for tensor in outputs)):
-            return  # a number was read, or Tensight counts labels
+        if not outputs:
+            return  # only a number was read
+        forward = call.forward.kept if call.forward is not None else None
         phase: Phase = "backward" if call.name == "aten.ones_like" and begins_backward() else call.phase
         node = self.builder.add(
             call.name,
@@ -144,7 +148,7 @@ class _Look:
             phase=phase,
             inputs=inputs,
             outputs=[words(tensor) for tensor in outputs[:8]],
-            stack=-1 if call.phase == "backward" and isinstance(forward, int) else self._stacks.here(),
+            stack=stack,
             forward=forward if isinstance(forward, int) else -1,
         )
         call.kept = node

@@ -18,6 +18,8 @@ _OURS = os.path.dirname(os.path.abspath(tensight.__file__)) + os.sep
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _MACHINERY = tuple(_TORCH + name for name in ("_compile.py", "_dynamo", "_ops.py", os.path.join("utils", "_python")))
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_LOADING = os.path.join("torch", "utils", "data") + os.sep
+_OBSERVER = tuple(os.path.join(_OURS, "frameworks", "torch", name) for name in ("structure", "operators.py"))
 _DEEPEST = 100
 
 
@@ -29,8 +31,8 @@ class Stacks:
         # by code and instruction; the code is kept with it, so that its id stays its own
         self._known: dict[tuple[int, int], tuple[CodeType, Frame | None]] = {}
 
-    def here(self) -> int:
-        """The number of the stack that is running; -1 when no line of the user's is in it."""
+    def here(self) -> int | None:
+        """The number of the stack that is running; -1 when no line of the user's is in it, None inside a loader."""
         frames: list[Frame] = []
         last = 0  # how many frames there are up to the outermost of the user's
         frame: FrameType | None = sys._getframe(1)
@@ -40,6 +42,8 @@ class Stacks:
             found = self._frame(frame)
             if found is not None:
                 frames.append(found)
+                if found.file.startswith(_LOADING):
+                    return None
                 if found.user:
                     last = len(frames)
             frame = frame.f_back
@@ -67,31 +71,27 @@ class Stacks:
         return Frame(shown, line, function, linecache.getline(file, line).strip(), False)
 
 
-def caller() -> str:
-    """The file outside the framework that calls: Tensight may call itself, or stand between user and framework."""
-    frame: FrameType | None = sys._getframe(1)
-    passed = False  # the observer itself is ours too: the caller begins behind the framework's machinery
+def called_by_us() -> bool:
+    """Whether Tensight calls for itself. Its wrappers, which know the `original`, only pass on what the user calls."""
+    frame = _calling()
     while frame is not None:
         file = frame.f_code.co_filename
-        if passed and not file.startswith(_TORCH):
-            return file
-        passed = passed or file.startswith(_MACHINERY)
+        ours = file.startswith(_OURS) and not is_user_file(file)
+        if not file.startswith(_TORCH) and not (ours and "original" in frame.f_code.co_freevars):
+            return ours
         frame = frame.f_back
-    return ""
-
-
-def called_by_us() -> bool:
-    return caller().startswith(_OURS)
+    return False
 
 
 def begins_backward() -> bool:
     """Whether `backward` makes the first gradient now."""
-    frame: FrameType | None = sys._getframe(1)
-    passed = False
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if passed and not file.startswith(_MACHINERY):
-            return file.startswith(_TORCH + "autograd")
-        passed = passed or file.startswith(_MACHINERY)
+    frame = _calling()
+    return frame is not None and frame.f_code.co_filename.startswith(_TORCH + "autograd")
+
+
+def _calling() -> FrameType | None:
+    """The frame that has called the operator, behind the observer and the framework's machinery."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith((*_OBSERVER, *_MACHINERY)):
         frame = frame.f_back
-    return False
+    return frame

@@ -105,6 +105,8 @@ def _assigned(file: str, first: int, count: int, name: str) -> int:
     found = 0
     for line in range(first, first + count):
         text = linecache.getline(file, line)
+        if ".detach(" in text or ".item(" in text:
+            continue  # keeps nothing
         if grows.search(text):
             return line
         if sets.search(text):

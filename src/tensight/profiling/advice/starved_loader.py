@@ -24,7 +24,7 @@ class StarvedLoader(AdviceRule):
         if loader is None or not loader.batches or share < SHARE:
             return None
         wait = loader.seconds / loader.batches
-        busy = loader.cpu / loader.seconds if loader.seconds else 0.0
+        busy = reading.busy(loader)
         if wait < WAIT or (loader.workers == 0 and busy >= BUSY):
             return None
         cores = int(reading.number("cores")) or 1

@@ -22,7 +22,7 @@ class SlowTransform(AdviceRule):
         if loader is None or not loader.batches or share < SHARE or loader.workers:
             return None
         wait = loader.seconds / loader.batches
-        busy = loader.cpu / loader.seconds if loader.seconds else 0.0
+        busy = reading.busy(loader)
         if wait < WAIT or busy < BUSY:
             return None
         line = reading.hottest("data")

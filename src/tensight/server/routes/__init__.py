@@ -1,6 +1,21 @@
 """One file per noun; `ALL` is the whole table."""
 
-from tensight.server.routes import compare, control, graph, hits, live, nodes, ranks, runs, stacks, steps, tensor, watchpoints
+from tensight.server.routes import (
+    compare,
+    control,
+    graph,
+    hits,
+    live,
+    nodes,
+    ranks,
+    runs,
+    stacks,
+    steps,
+    tensor,
+    time,
+    tune,
+    watchpoints,
+)
 
 ALL = [
     *runs.ROUTES,
@@ -15,6 +30,8 @@ ALL = [
     *graph.ROUTES,
     *stacks.ROUTES,
     *tensor.ROUTES,
+    *time.ROUTES,
+    *tune.ROUTES,
 ]
 
 __all__ = ["ALL"]

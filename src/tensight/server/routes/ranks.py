@@ -53,6 +53,8 @@ def _place(run: Recording, rank: int, beat: beats.Beat | None, state: str, now: 
     if beat is None:
         return RankPlace(rank, "gone" if gone else ended or state or "running", step)
     doing = "gone" if gone else ended or (state if state not in ("lost", "ended") else "") or "running"
+    if doing == "running" and beat.operation:
+        doing = "stalled"
     return RankPlace(
         rank=rank,
         state=doing,

@@ -95,7 +95,7 @@ function Box({ of, flat, most }: { of: PlacedBox; flat: boolean; most: number })
   const on = isSelected(box);
   const here = num(box.value);
   const bad = here !== null && !Number.isFinite(here);
-  const shade = here !== null && !bad && most > 0 ? 0.08 + 0.5 * (Math.abs(here) / most) : 0;
+  const shade = here !== null && !bad && most > 0 ? 0.05 + 0.3 * (Math.abs(here) / most) : 0;
   const label = box.repeated ? `${cut(box.label, 30)} ×${box.members}` : flat ? placeName(box) : cut(box.label, 30);
   const second = group
     ? `${cut(box.type || (box.kind === "network" ? "network" : ""), 22)}${box.operators > 1 ? ` · ${value(box.operators)} op` : ""}`.replace(/^ · /, "")
@@ -104,7 +104,7 @@ function Box({ of, flat, most }: { of: PlacedBox; flat: boolean; most: number })
   const left = group && !flat ? 24 : 12;
   return (
     <g
-      class={`box ${box.kind}${on ? " on" : ""}${box.hits > 0 ? " hit" : ""}${inside ? " open" : ""}`}
+      class={`box ${box.kind}${on ? " on" : ""}${box.hits > 0 ? " hit" : ""}${inside ? " open" : ""}${shade > 0 ? " shaded" : ""}`}
       transform={`translate(${x} ${y})`}
       data-key={box.key}
     >

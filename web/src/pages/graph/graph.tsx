@@ -60,7 +60,7 @@ export function Graph(): JSX.Element {
             width={placed.width}
             height={placed.height}
             name={name}
-            focus={near ? null : route.value.at}
+            focus={near ? null : state.focus.value}
           >
             <Drawing of={placed} flat={near} />
           </Canvas>

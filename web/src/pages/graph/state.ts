@@ -37,6 +37,7 @@ export const busy = signal(false);
 export const statistic = signal("");
 export const hops = signal(2);
 const opened = signal<ReadonlySet<string>>(new Set());
+export const focus = signal<string | null>(null); // key of the box to bring into sight in the whole graph
 /** null: the neighbourhood of what is selected, or the whole when nothing is. */
 const chosen = signal<"near" | "whole" | null>(null);
 
@@ -120,6 +121,7 @@ async function openTo(): Promise<void> {
     const query = at(run, "graph/where", { ...here, view: view.peek(), key, network });
     const found = await get<GraphWhere>(`${query}&node=${encodeURIComponent(node ?? "")}`);
     opened.value = new Set([...opened.peek(), ...found.open]);
+    focus.value = found.key;
   } catch {
     // it has no operators in this part: the graph stays as it is
   }
@@ -129,7 +131,8 @@ const LETTER = 7.3;
 const short = (text: string, most: number): number => Math.min(most, text.length);
 
 function size(box: GraphBox, whole: boolean): [number, number] {
-  const second = Math.max(short(box.type, 22) + (box.operators > 1 ? 9 : 0), short(box.outputs[0] ?? "", 26));
+  const type = box.kind === "network" && box.type === "" ? "network" : box.type;
+  const second = Math.max(short(type, 22) + (box.operators > 1 ? 9 : 0), short(box.outputs[0] ?? "", 26));
   const name = whole || box.key.startsWith("n") || box.kind === "range" ? box.label : box.path || box.label;
   const letters = Math.max(short(name, 30) + (box.repeated ? 5 : 0), second * 0.86);
   const signs = (box.key.startsWith("n") || !whole ? 0 : 14) + (whole ? (box.hits > 0 ? 28 : 0) : box.codes.length * 27);
@@ -217,7 +220,6 @@ async function draw(): Promise<void> {
       const first = `${route.peek().run} ${here.graph} ${here.rank} ${view.peek()}`;
       if (begun !== first) {
         begun = first;
-        opened.value = new Set();
         await openSingle(group, shared);
         if (mine !== version) return; // opening has asked for it anew
       }
@@ -263,6 +265,16 @@ effect(() => {
       graphs.value = [];
     })
     .finally(() => (asking = false));
+});
+
+let part = "";
+effect(() => {
+  // keys mean other boxes in another part
+  const now = `${route.value.run} ${base.value?.graph} ${base.value?.rank} ${view.value}`;
+  if (now === part) return;
+  part = now;
+  opened.value = new Set();
+  focus.value = null;
 });
 
 effect(() => {

@@ -11,7 +11,6 @@ import { StatePill } from "./state_pill";
 
 const places = signal<readonly RankPlace[]>([]);
 const EVERY = 3000;
-const LATE = 30; // seconds in which nothing ended
 
 async function refresh(run: string): Promise<void> {
   try {
@@ -39,9 +38,7 @@ export function useRanks(): void {
 }
 
 const gone = computed(() => places.value.filter((one) => one.state === "gone"));
-const stalled = computed(() =>
-  places.value.filter((one) => one.operation !== "" && one.state !== "gone" && Number(one.seconds) >= LATE),
-);
+const stalled = computed(() => places.value.filter((one) => one.state === "stalled"));
 
 /** What is wrong with the ranks, above everything else. */
 export function RankTrouble(): JSX.Element | null {
@@ -51,20 +48,22 @@ export function RankTrouble(): JSX.Element | null {
   if (lost.length === 0 && late.length === 0) return null;
   return (
     <div class="banner warn" role="alert">
-      {lost.map((one) => (
-        <span key={one.rank}>
-          Rank {one.rank} is gone: its process {one.process || "–"}
-          {one.host && ` on ${shown(one.host)}`} ended without a word in step {one.step}
-          {one.operation && `, in ${shown(one.operation)} (${shown(one.place)})`}.{" "}
-        </span>
-      ))}
-      {late.length > 0 && (
-        <span>
-          No step has ended for {duration(Math.max(...late.map((one) => Number(one.seconds))))}
-          {several ? "; each rank and what it is in: " : `: it is in ${shown(late[0]!.operation)} (${shown(late[0]!.place)}). `}
-          <a {...follow({ tab: "run" })}>look at the stack</a>
-        </span>
-      )}
+      <span>
+        {lost.map((one) => (
+          <>
+            Rank {one.rank} is gone: its process {one.process || "–"}
+            {one.host && ` on ${shown(one.host)}`} ended without a word in step {one.step}
+            {one.operation && `, in ${shown(one.operation)} (${shown(one.place)})`}.{" "}
+          </>
+        ))}
+        {late.length > 0 && (
+          <>
+            No step has ended for {duration(Math.max(...late.map((one) => Number(one.seconds))))}
+            {several ? ". " : `: it is in ${shown(late[0]!.operation)} (${shown(late[0]!.place)}). `}
+          </>
+        )}
+        <a {...follow({ tab: "run" })}>{several ? "See what each rank is in" : "See the stack"}</a>
+      </span>
     </div>
   );
 }

@@ -8,6 +8,7 @@ import { shown } from "../../text";
 import { Graph } from "../graph/graph";
 import { Stacks } from "../stacks/stacks";
 import { Tensor } from "../tensor/tensor";
+import { Time } from "../time/time";
 import { About } from "./about";
 import { Curves } from "./curves";
 import { Findings } from "./findings";
@@ -22,7 +23,7 @@ import { Tree } from "./tree";
 import { WatchpointForm } from "./watchpoint_form";
 import { Offer, Watchpoints } from "./watchpoints";
 
-const NAMES: Record<Tab, string> = { findings: "Findings", hits: "Hits", graph: "Graph", tensor: "Tensor", stacks: "Stacks", curves: "Curves", output: "Output", run: "Run" };
+const NAMES: Record<Tab, string> = { findings: "Findings", hits: "Hits", graph: "Graph", tensor: "Tensor", stacks: "Stacks", curves: "Curves", time: "Time", output: "Output", run: "Run" };
 
 export function RunPage(): JSX.Element {
   useRanks();
@@ -57,6 +58,8 @@ export function RunPage(): JSX.Element {
               <Stacks />
             ) : route.value.tab === "curves" ? (
               <Curves />
+            ) : route.value.tab === "time" ? (
+              <Time />
             ) : route.value.tab === "output" ? (
               <Output />
             ) : (

@@ -14,7 +14,8 @@ const SIGNS: Record<string, [sign: string, word: string]> = {
   stopped: ["■", "stopped"],
   failed: ["✖", "failed"],
   killed: ["✖", "killed"],
-  gone: ["⚠", "gone"],
+  gone: ["✖", "gone"],
+  stalled: ["⧗", "stalled"],
   broken: ["⚠", "unreadable"],
 };
 

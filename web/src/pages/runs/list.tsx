@@ -10,6 +10,7 @@ import { connectedRuns, online, trouble, welcome } from "../../state";
 import { count, shown, when } from "../../text";
 import type { RunRow } from "../../types";
 import { StatePill } from "../run/state_pill";
+import { Searches } from "../tune/searches";
 
 const runs = signal<readonly RunRow[] | null>(null);
 
@@ -44,6 +45,7 @@ export function RunList(): JSX.Element {
         <ThemeSwitch />
       </header>
       <main class="list-main">
+        <Searches />
         {runs.value === null ? (
           <Empty title="Looking for runs…" />
         ) : runs.value.length === 0 ? (

@@ -56,7 +56,7 @@ export function Stack({ rows, most }: { rows: readonly StackRow[]; most?: number
       })}
       {most !== undefined && list.length > most && (
         <li>
-          <button class="link small" onClick={() => go({ tab: "stacks" })}>
+          <button class="link small act" onClick={() => go({ tab: "stacks", line: null })}>
             the whole stack
           </button>
         </li>

@@ -82,7 +82,7 @@ export function Stacks(): JSX.Element {
             <h2 class="name">{shown(node.box.label, 120)}</h2>
             <p class="muted small">{shown(node.box.path, 200)}</p>
             <p>
-              <button class="link" onClick={() => select(node.box)}>
+              <button class="link act" onClick={() => select(node.box)}>
                 Show it in the graph
               </button>
             </p>

@@ -1,0 +1,48 @@
+"""Lines of the user's code by what they do to a name: where a value was made, where it is kept."""
+
+from __future__ import annotations
+
+import linecache
+import re
+
+from tensight.frameworks.source import source_of
+from tensight.records import Source
+
+_FAR = 60  # lines to look back or ahead
+
+Site = tuple[str, int, str]
+
+
+def made_before(site: Site, called: str) -> Source | None:
+    """The line above `site` that assigns the name on which `called` is called there; None when it is not that plain.
+
+    `site` is (file, line, function).
+    """
+    file, line, function = site
+    found = re.search(rf"\b([A-Za-z_]\w*)\.{called}\(", linecache.getline(file, line))
+    if found is None:
+        return None
+    assigned = re.compile(rf"^\s*{found.group(1)}\s*[-+*/]?=[^=]")
+    for number in range(line - 1, max(0, line - _FAR), -1):
+        text = linecache.getline(file, number)
+        if re.match(r"\s*(?:async\s+)?def ", text):
+            return None
+        if assigned.match(text):
+            return source_of(file, number, function)
+    return None
+
+
+def kept_after(site: Site) -> Source | None:
+    """The line below `site` that keeps the value which `site` assigns: in a list, or in a sum."""
+    file, line, function = site
+    found = re.match(r"\s*([A-Za-z_]\w*)\s*=[^=]", linecache.getline(file, line))
+    text = linecache.getline(file, line)
+    if found is None:
+        return source_of(file, line, function) if re.search(r"\.append\(|\+=", text) else None
+    name = found.group(1)
+    kept = re.compile(rf"(?:\.append\(|\+=|\]\s*=).*\b{name}\b(?!\.(?:item|detach|data)\b)")
+    for number in range(line + 1, line + _FAR):
+        text = linecache.getline(file, number)
+        if kept.search(text):
+            return source_of(file, number, function)
+    return None

@@ -1,0 +1,152 @@
+"""Dumps of real trainings, read back by NumPy alone."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import tensight
+from tests.dump import running
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """Runs made of dumps go to a folder of this test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_a_torch_dump_holds_the_very_bits_of_each_operator_and_leaves_the_training_as_it_was(tmp_path):
+    (tmp_path / "bare").mkdir()
+    running.bare(tmp_path / "bare", "torch_training.py")
+    options = running.dumped(tmp_path, iteration="0|2", saved_data="full")
+    said = running.run(tmp_path, "torch_training.py", options=options)
+    assert "exit 0" in said
+    assert "held back" not in said
+    kept, alone = np.load(tmp_path / "kept.npz"), np.load(tmp_path / "bare" / "kept.npz")
+    assert {name: kept[name].tobytes() for name in kept} == {name: alone[name].tobytes() for name in alone}
+    assert sorted(path.name for path in (tmp_path / "dump/rank_0/Net/0").iterdir()) == ["0", "2"]
+    for step in (0, 2):
+        found = running.files(tmp_path, step)
+        hidden = np.load(found["addmm.Default_first_addmm-op0.output.0"])
+        relu = np.load(found["relu.Default_act_relu-op0.output.0"])
+        np.testing.assert_allclose(hidden, kept[f"first.{step}"], rtol=1e-5, atol=1e-6)
+        assert relu.tobytes() == np.maximum(hidden, 0).tobytes()
+        assert np.load(found["relu.Default_act_relu-op0.input.0"]).tobytes() == hidden.tobytes()
+        assert np.load(found["Parameter.head_weight.output.0"]).tobytes() == kept[f"weight.{step}"].tobytes()
+        assert np.load(found["Gradient.Gradients_head_weight.output.0"]).tobytes() == kept[f"gradient.{step}"].tobytes()
+        assert any(name.startswith("relu") or "threshold_backward" in name for name in found)
+    order = (tmp_path / "dump/rank_0/execution_order/ms_execution_order_graph_0.csv").read_text().splitlines()
+    assert order.index("Default/first/addmm-op0") < order.index("Default/head/addmm-op0")
+    history = (tmp_path / "dump/rank_0/execution_order/ms_global_execution_order_graph_0.csv").read_text()
+    assert history.split() == ["0", "2"]
+    assert (tmp_path / "dump/rank_0/graphs/ms_output_trace_code_graph_0.pb").stat().st_size > 1000
+    assert not list((tmp_path / "dump").glob("graph_mode*"))
+
+
+def test_a_compiled_torch_model_is_dumped_by_its_modules(tmp_path):
+    options = running.dumped(tmp_path, iteration="1", level="module")
+    said = running.run(tmp_path, "torch_training.py", "compiled", options=options)
+    assert "exit 0" in said
+    assert "held back" not in said
+    kept = np.load(tmp_path / "kept.npz")
+    found = running.files(tmp_path, 1)
+    assert np.load(found["Parameter.head_weight.output.0"]).tobytes() == kept["weight.1"].tobytes()
+    hidden = np.load(found["Linear.Default_first_Linear-op0.output.0"])
+    np.testing.assert_allclose(hidden, kept["first.1"], rtol=1e-5, atol=1e-6)
+    assert np.load(found["ReLU.Default_act_ReLU-op0.output.0"]).tobytes() == np.maximum(hidden, 0).tobytes()
+
+
+def test_a_mindspore_dump_in_pynative_mode_holds_cells_gradients_and_parameters(tmp_path):
+    options = running.dumped(tmp_path, iteration="0-1", saved_data="full", level="module")
+    said = running.run(tmp_path, "mindspore_training.py", "pynative", options=options)
+    assert "exit 0" in said
+    assert "held back" not in said
+    kept = np.load(tmp_path / "kept.npz")
+    for step in (0, 1):
+        found = running.files(tmp_path, step)
+        np.testing.assert_allclose(np.load(found["ReLU.Default_act_ReLU-op0.output.0"]), kept[f"act.{step}"], rtol=1e-5)
+        assert np.load(found["Parameter.head_weight.output.0"]).tobytes() == kept[f"weight.{step}"].tobytes()
+        assert "Gradient.Gradients_head_weight.output.0" in found
+        assert "Dense.Gradients_Default_head_Dense-op0.output.0" in found
+    assert not list((tmp_path / "dump").glob("graph_mode*"))
+
+
+def test_a_mindspore_dump_in_graph_mode_comes_from_mindspore_and_is_completed(tmp_path, cached):
+    options = running.dumped(tmp_path, iteration="0|1", saved_data="full", statistic_category=["max", "nan count", "md5"])
+    said = running.run(tmp_path, "mindspore_training.py", "graph", "nan", options=options)
+    assert "exit 0" in said
+    assert "held back" not in said
+    found = running.files(tmp_path, 0)
+    scope = "Default_network-WithLossCell__backbone-Net_"
+    hidden = np.load(found[f"BiasAdd.{scope}first-Dense_BiasAdd-op0.output.0"])
+    assert np.load(found[f"ReLU.{scope}act-ReLU_ReLU-op0.output.0"]).tobytes() == np.maximum(hidden, 0).tobytes()
+    rows = (tmp_path / "dump/rank_0/Net/0/1/statistic.csv").read_text().splitlines()
+    assert rows[0].endswith("Max Value,NaN Count,MD5")
+    assert len(rows) == len(running.files(tmp_path, 1)) + 1
+    assert not list((tmp_path / "dump").glob("graph_mode*"))
+    run = tensight.open(tmp_path / "dump")
+    hits = run.check("TO on *")
+    assert {hit.step for hit in hits.held} == {1}
+    assert hits.held[0].op == "MatMul"
+    assert hits.held[0].node == "first"
+    assert hits.held[0].source.file.endswith("mindspore_training.py")
+
+
+def test_only_operators_that_overflow_are_dumped_with_what_they_were_given_and_their_lines(tmp_path):
+    options = running.dumped(tmp_path, op_debug_mode=3, overflow_number=1)
+    said = running.run(tmp_path, "torch_overflow.py", options=options)
+    assert "held back" not in said
+    place = tmp_path / "dump/rank_0/Net/0"
+    assert [path.name for path in place.iterdir()] == ["1"]
+    found = running.files(tmp_path, 1)
+    assert sorted(found) == [
+        "div.Default_scale_div-op0.input.0",
+        "div.Default_scale_div-op0.input.1",
+        "div.Default_scale_div-op0.output.0",
+    ]
+    assert np.load(found["div.Default_scale_div-op0.input.1"]) == 0
+    assert not np.isfinite(np.load(found["div.Default_scale_div-op0.output.0"])).any()
+    (told,) = place.glob("1/Opdebug.Node_OpDebug.*.json")
+    facts = json.loads(told.read_text())
+    assert facts["op_name"] == "Default/scale/div-op0"
+    assert facts["inputs_finite"] is True
+    assert facts["stack"][0]["code"] == "return x / by"
+
+
+def test_the_inputs_of_an_operator_that_fails_are_dumped(tmp_path):
+    options = running.dumped(tmp_path, op_debug_mode=4)
+    said = running.run(tmp_path, "torch_overflow.py", "fail", options=options)
+    assert "exit 1" in said
+    found = running.files(tmp_path, 2)
+    assert sorted(name.rpartition("_")[2] for name in found)
+    (told,) = (tmp_path / "dump/rank_0/Net/0/2").glob("Opdebug*.json")
+    assert "RuntimeError" in json.loads(told.read_text())["error"]
+    assert np.load(found["addmm.Default_first_addmm-op0.input.1"]).shape == (3, 2)
+
+
+def test_the_environment_asks_for_a_dump_and_kernels_choose_by_name_type_and_pattern(tmp_path):
+    words = ["Default/first", "relu", "name-regex(Gradients/Default/head/.+)", "nothing like it"]
+    file = tmp_path / "dump.json"
+    file.write_text(
+        json.dumps(running.config(tmp_path, "async", dump_mode=1, kernels=words, input_output=2, iteration="3"))
+    )
+    said = running.run(tmp_path, "torch_training.py", TENSIGHT_DUMP_CONFIG=str(file))
+    found = running.files(tmp_path, 3)
+    assert "kernels of the dump configuration that matched nothing: nothing like it" in said
+    assert found
+    assert not [name for name in found if ".input." in name]
+    for name in found:
+        assert "Default_first_" in name or "relu" in name or "Gradients_Default_head_" in name
+    assert "relu.Default_act_relu-op0.output.0" in found
+    assert any("Gradients_Default_head_" in name for name in found)
+
+
+def test_a_wrong_configuration_is_one_sentence_and_the_script_does_not_start(tmp_path):
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps(running.config(tmp_path, dump_mode=7)))
+    said = running.run(tmp_path, "torch_training.py", options=("--dump", str(file)))
+    assert f"tensight: {file}: common_dump_settings.dump_mode is 7: allowed is 0, 1, 2\n" in said
+    assert "exit 2" in said
+    assert not (tmp_path / "kept.npz").exists()

@@ -1,0 +1,132 @@
+"""Checkpoints are whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensight.errors import CallbackError, CheckpointError, UsageError
+from tensight.kit import CheckpointConfig, Model, ModelCheckpoint, latest_checkpoint, load_checkpoint, save_checkpoint
+from tests.kit.nets import FRAMEWORKS, training
+
+both = pytest.mark.parametrize("framework", FRAMEWORKS)
+KILLS = Path(__file__).parents[2] / "benchmarks" / "checkpoint_kills.py"
+
+
+def train(framework: str, folder: Path, epochs: int = 2, **options: Any) -> tuple[ModelCheckpoint, Any]:
+    made = training(framework)
+    saving = ModelCheckpoint(directory=folder, config=CheckpointConfig(**options))
+    Model(made.network, made.loss_fn, made.optimizer).train(epochs, made.data, callbacks=saving)
+    return saving, made
+
+
+def values(made: Any) -> dict[str, np.ndarray]:
+    if made.framework == "torch":
+        return {name: value.numpy() for name, value in made.network.state_dict().items()}
+    return {name: value.asnumpy() for name, value in made.network.parameters_and_names()}
+
+
+@both
+@pytest.mark.parametrize("format", ["safetensors", "own"])
+@pytest.mark.parametrize("async_save", [False, True])
+def test_the_newest_checkpoint_holds_the_weights(
+    framework: str, format: str, async_save: bool, tmp_path: Path
+) -> None:
+    saving, made = train(
+        framework, tmp_path, format=framework if format == "own" else format, async_save=async_save
+    )
+    assert saving.latest == latest_checkpoint(tmp_path)
+    found = load_checkpoint(saving.latest)
+    for name, value in values(made).items():
+        np.testing.assert_array_equal(found[name], value)
+    other = training(framework, rate=0.5)
+    load_checkpoint(saving.latest, other.network)
+    for name, value in values(made).items():
+        np.testing.assert_array_equal(values(other)[name], value)
+
+
+@both
+def test_steps_and_number_of_checkpoints(framework: str, tmp_path: Path) -> None:
+    train(framework, tmp_path, epochs=4, save_checkpoint_steps=2, keep_checkpoint_max=3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "CKP-3_2.safetensors",
+        "CKP-4_1.safetensors",
+        "CKP-4_3.safetensors",
+    ]
+
+
+def test_seconds_between_checkpoints(tmp_path: Path) -> None:
+    train("torch", tmp_path, save_checkpoint_seconds=10_000)
+    assert [path.name for path in tmp_path.iterdir()] == ["CKP-2_3.safetensors"]  # the last step alone
+
+
+def test_one_for_every_so_many_minutes_is_kept_beside_the_newest(tmp_path: Path) -> None:
+    train("torch", tmp_path, keep_checkpoint_max=1, keep_checkpoint_per_n_minutes=1e-12)
+    assert len(list(tmp_path.iterdir())) == 6
+    assert latest_checkpoint(tmp_path) == tmp_path / "CKP-2_3.safetensors"
+
+
+def test_a_second_training_leaves_the_first_ones_files(tmp_path: Path) -> None:
+    train("torch", tmp_path, epochs=1)
+    train("torch", tmp_path, epochs=1)
+    assert sorted({path.name.partition("-")[0] for path in tmp_path.iterdir()}) == ["CKP", "CKP_1"]
+
+
+def test_what_a_killed_process_left_unfinished_is_cleared_away(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    left = tmp_path / f".CKP-9_9.safetensors.{done.stdout.strip()}.new.safetensors"
+    left.write_bytes(b"half")
+    running = tmp_path / f".CKP-9_9.safetensors.{os.getpid()}.new.safetensors"
+    running.write_bytes(b"half")
+    train("torch", tmp_path, epochs=1)
+    assert not left.exists()
+    assert running.exists()
+
+
+def test_a_disk_error_names_the_callback_and_leaves_no_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path) -> None:
+        path.write_bytes(b"a part")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("tensight.kit.callbacks.checkpoint.writer", lambda *args: full)
+    with pytest.raises(CallbackError, match=r"ModelCheckpoint failed in step_end .*no space left"):
+        train("torch", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (lambda: CheckpointConfig(save_checkpoint_steps=-1), UsageError, "save_checkpoint_steps is -1"),
+        (lambda: CheckpointConfig(format="zip"), UsageError, "format 'zip' is none of"),
+        (lambda: ModelCheckpoint(prefix="a/b"), UsageError, "no prefix"),
+        (lambda: load_checkpoint("nowhere.pt"), CheckpointError, "no such checkpoint"),
+        (
+            lambda: save_checkpoint(training("torch").network, "x.ckpt", format="mindspore"),
+            UsageError,
+            "saved as torch or safetensors",
+        ),
+    ],
+)
+def test_wrong_use_gets_one_sentence(call: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        call()
+
+
+@pytest.mark.parametrize("format", ["safetensors", "torch"])
+def test_killed_at_any_moment_the_newest_file_can_be_read(format: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(KILLS), "--kills", "15", "--format", format],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["unreadable"] == 0

@@ -1,0 +1,124 @@
+"""The clock of a step's parts, the windows of a plan, samples of lines and pauses; without any framework."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+from tensight.frameworks.timing import Clock, Pauses, Plan, Sampler, Steps
+from tensight.profiling import Reading
+from tensight.profiling.difference import difference
+from tensight.records.timing import PARTS, Profile, StepTime
+
+
+def spin(count: int = 2000) -> int:
+    return sum(number * number for number in range(count))
+
+
+def test_parts_add_up_to_the_step_and_measuring_is_in_none():
+    clock = Clock()
+    clock.cut()
+    clock.enter("data")
+    spin()
+    clock.leave()
+    clock.enter("forward")
+    clock.enter("backward")
+    spin()
+    clock.leave()
+    clock.leave("forward")
+    spin()
+    clock.enter("update")
+    clock.leave()
+    parts = clock.cut()
+    assert sum(parts[part] for part in PARTS) == parts["seconds"]
+    assert all(parts[part] > 0 for part in PARTS if part != "rest")
+    assert parts["own"] > 0
+    assert 0 <= parts["data_cpu"] <= parts["cpu"]
+
+
+def test_between_forward_and_backward_the_loss_is_computed():
+    clock = Clock()
+    clock.enter("forward")
+    clock.leave("forward")
+    assert clock.part == "forward"
+    clock.enter("backward")
+    clock.leave()
+    assert clock.part == "rest"
+
+
+def test_windows_follow_each_other():
+    turns: list[object] = []
+    clock = Clock()
+    steps = Steps(Plan(warm=2, clock=3, trace=2, locate=1, least_seconds=0), clock, turns.append)
+    for _ in range(12):
+        steps.ended({})
+    assert turns == ["clock", "trace", "locate", None]
+    assert [time.window for time in steps.times] == ["warm"] * 2 + ["clock"] * 3 + ["trace"] * 2 + ["locate"]
+
+
+def test_windows_that_are_not_asked_for_are_left_out():
+    turns: list[object] = []
+    steps = Steps(Plan(warm=1, clock=2, trace=0, locate=0, least_seconds=0), Clock(), turns.append)
+    for _ in range(5):
+        steps.ended({})
+    assert turns == ["clock", None]
+
+
+def test_the_line_that_runs_is_sampled_with_its_part():
+    clock = Clock()
+    clock.enter("data")
+    sampler = Sampler(clock)
+    sampler.start()
+    enough = threading.Event()
+    while not enough.is_set():  # until it was seen often enough, however slow the machine is
+        spin()
+        if sampler.samples > 5 and sampler.counts:
+            enough.set()
+    sampler.stop()
+    lines = sampler.lines()
+    assert lines[0].part == "data"
+    assert lines[0].source.file.endswith("test_clock.py")
+    assert not sampler.is_alive()
+
+
+def test_a_collection_that_the_program_asks_for_is_named():
+    pauses = Pauses()
+    pauses.attach()
+    try:
+        pauses.on = True
+        gc.collect()  # this line
+        seconds, collections = pauses.cut()
+    finally:
+        pauses.detach()
+    found = pauses.record()
+    assert found.asked >= 1
+    assert found.full >= 1
+    assert found.source is not None
+    assert found.source.code.endswith("# this line")
+    assert collections >= 1
+    assert seconds > 0
+
+
+def test_two_profiles_side_by_side():
+    def profile(data: float, threads: int) -> Reading:
+        times = tuple(StepTime(number, "clock", data + 0.01, data=data, forward=0.01) for number in range(5))
+        return Reading(Profile(steps=times, facts={"threads": threads}))
+
+    found = difference(profile(0.09, 1), profile(0.01, 4))
+    assert (round(found.step.before, 3), round(found.step.after, 3)) == (0.1, 0.02)
+    assert found.parts[0].what == "data"
+    assert found.parts[0].change < 0
+    assert found.settings == (("threads", "1", "4"),)
+
+
+def test_a_busy_machine_does_not_make_computing_look_like_waiting():
+    from tensight.records.timing import LoaderTime
+
+    # the thread gets a quarter of a processor everywhere
+    times = tuple(
+        StepTime(number, "clock", 0.2, data=0.1, forward=0.1, cpu=0.05, data_cpu=0.025) for number in range(5)
+    )
+    loader = LoaderTime("DataLoader", batches=5, seconds=0.5, cpu=0.125)
+    reading = Reading(Profile(steps=times, loaders=(loader,)))
+    assert round(reading.available, 2) == 0.25
+    assert round(reading.busy(loader), 2) == 1.0

@@ -1,0 +1,144 @@
+"""Searches from end to end, with real processes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import optuna
+import pytest
+
+from tensight.records.search import Search
+from tensight.runs import open_run
+from tensight.store import is_run
+from tests.tuning.test_config import MINDOPTIMIZER
+
+PROGRAMS = Path(__file__).parent / "programs"
+LONG = 240
+
+
+def tune(config: Path, *options: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "tensight", "tune", str(config), *options]
+    return subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=LONG, check=False)
+
+
+def write(folder: Path, **keys: object) -> Path:
+    path = folder / "search.yaml"
+    path.write_text(json.dumps(keys))  # JSON is YAML
+    return path
+
+
+@pytest.fixture
+def quadratic(tmp_path: Path) -> dict[str, object]:
+    return {
+        "command": f"python {PROGRAMS / 'quadratic.py'}",
+        "parameters": {"x": "0..1.0", "y": [1, 2, 3]},
+        "minimize": "error",
+        "seed": 1,
+        "pruner": "none",
+    }
+
+
+def test_a_search_finds_the_best_and_says_how_to_run_it(tmp_path: Path, quadratic):
+    done = tune(write(tmp_path, **quadratic, trials=6), "--workers", "2", "--folder", "found", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    search = json.loads(done.stdout)
+    assert [trial["state"] for trial in search["trials"]] == ["complete"] * 6
+    values = [trial["value"] for trial in search["trials"]]
+    assert search["trials"][search["best"]]["value"] == min(values)
+    best = search["trials"][search["best"]]["values"]
+    assert f'"x": {best["x"]}' in search["best_command"]
+    assert all(len(trial["reports"]) == 5 for trial in search["trials"])
+    kept = msgspec.json.decode((tmp_path / "found" / "search.json").read_bytes(), type=Search)
+    assert (kept.state, kept.best) == ("finished", search["best"])
+
+
+def test_the_journal_is_optunas_own(tmp_path: Path, quadratic):
+    done = tune(write(tmp_path, **quadratic, trials=2), "--folder", "found", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "best" in done.stdout
+    assert "optuna-dashboard" in done.stdout
+    backend = optuna.storages.journal.JournalFileBackend(str(tmp_path / "found" / "journal.log"))
+    study = optuna.load_study(study_name="search", storage=optuna.storages.JournalStorage(backend))
+    assert len(study.trials) == 2
+
+
+def test_a_failed_trial_does_not_end_the_search_and_it_can_be_resumed(tmp_path: Path, quadratic):
+    quadratic["command"] = f"{quadratic['command']} --fail-above 0.5"
+    quadratic["parameters"] = {"x": [0.2, 0.9], "y": [2]}
+    quadratic["sampler"] = "grid"
+    config = write(tmp_path, **quadratic, trials=1)
+    first = tune(config, "--folder", "found", "--json", cwd=tmp_path)
+    second = tune(config, "--resume", "found", "--trials", "2", "--json", cwd=tmp_path)
+    assert second.returncode == 0, second.stderr
+    assert len(json.loads(first.stdout)["trials"]) == 1
+    trials = json.loads(second.stdout)["trials"]
+    assert sorted(trial["state"] for trial in trials) == ["complete", "failed"]
+    (failed,) = [trial for trial in trials if trial["state"] == "failed"]
+    assert "exit code 1" in failed["reason"]
+    assert "forbidden" in failed["reason"]
+    assert failed["values"]["x"] == 0.9
+
+
+def test_the_seeds_example_runs_as_it_is(tmp_path: Path):
+    shutil.copy(PROGRAMS / "seed_example.py", tmp_path / "train.py")
+    config = tmp_path / "config.yaml"
+    config.write_text(MINDOPTIMIZER.format(script="train.py", base=tmp_path / "summaries"))
+    done = tune(config, "--iter", "2", "--folder", "found", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    search = json.loads(done.stdout)
+    for trial in search["trials"]:
+        rate, size = trial["values"]["learning_rate"], trial["values"]["batch_size"]
+        assert trial["value"] == pytest.approx(1 - abs(rate - 0.03) - abs(size - 64) / 1000)
+        assert round(rate, 4) == rate
+        assert size in (32, 64, 128)
+    assert search["goal"] == "maximize"
+
+
+def test_a_trial_that_blows_up_is_pruned_by_its_finding_and_each_trial_is_a_run(tmp_path: Path):
+    config = write(
+        tmp_path,
+        command=f"python {PROGRAMS / 'training.py'} --lr {{lr}} --steps 400",
+        parameters={"lr": [0.05, 1e12]},
+        sampler="grid",
+        trials=2,
+        seed=0,
+    )
+    done = tune(config, "--folder", "found", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    search = json.loads(done.stdout)
+    by_rate = {trial["values"]["lr"]: trial for trial in search["trials"]}
+    assert by_rate[0.05]["state"] == "complete"
+    assert by_rate[0.05]["value"] < 1
+    assert by_rate[1e12]["state"] == "pruned", by_rate[1e12]
+    assert search["best_command"].endswith("--lr 0.05 --steps 400")
+    for trial in search["trials"]:
+        folder = tmp_path / "found" / f"trial-{trial['number']}"
+        assert is_run(folder)
+        assert open_run(folder).step_count > 0
+
+
+def test_without_values_the_script_is_told_what_to_do(tmp_path: Path):
+    words = [sys.executable, str(PROGRAMS / "quadratic.py")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LONG, check=False)
+    assert done.returncode == 1
+    assert "tensight tune CONFIG.yaml" in done.stderr
+
+
+def test_a_result_that_is_never_told_is_a_failure_with_advice(tmp_path: Path, quadratic):
+    quadratic["command"] = "true"
+    done = tune(write(tmp_path, **quadratic, trials=1), "--folder", "found", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "tensight.tuning.report" in done.stdout
+
+
+def test_a_folder_in_use_is_not_overwritten(tmp_path: Path, quadratic):
+    (tmp_path / "found").mkdir()
+    (tmp_path / "found" / "something").write_text("")
+    done = tune(write(tmp_path, **quadratic), "--folder", "found", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--resume found" in done.stderr

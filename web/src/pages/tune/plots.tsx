@@ -1,0 +1,81 @@
+// Plots of a search: the result of each trial in order, and against each parameter.
+
+import type { JSX } from "preact";
+import { num, shown, value } from "../../text";
+import type { Search, TrialRow } from "../../types";
+
+const WIDTH = 520;
+const HEIGHT = 180;
+const EDGE = 10;
+
+interface Point {
+  x: number;
+  y: number;
+  trial: TrialRow;
+}
+
+export function History({ of }: { of: Search }): JSX.Element {
+  const points = results(of).map((trial) => ({ x: trial.number, y: num(trial.value)!, trial }));
+  let best = of.goal === "minimize" ? Infinity : -Infinity;
+  const line = points.map((point) => {
+    best = of.goal === "minimize" ? Math.min(best, point.y) : Math.max(best, point.y);
+    return { ...point, y: best };
+  });
+  return (
+    <section aria-label="History">
+      <h2>{shown(of.target)} of each trial</h2>
+      <Plot points={points} line={line} best={of.best ?? null} label={`${of.target} of ${points.length} trials`} from="trial" />
+    </section>
+  );
+}
+
+export function Scatter({ of, name }: { of: Search; name: string }): JSX.Element {
+  const words = new Map<string, number>();
+  const points: Point[] = [];
+  for (const trial of results(of)) {
+    const given = trial.values?.[name];
+    if (given === undefined) continue;
+    let x = typeof given === "number" ? given : null;
+    if (x === null) {
+      const word = String(given);
+      if (!words.has(word)) words.set(word, words.size);
+      x = words.get(word)!;
+    }
+    points.push({ x, y: num(trial.value)!, trial });
+  }
+  const xs = points.map((point) => point.x);
+  const log = words.size === 0 && xs.length > 0 && Math.min(...xs) > 0 && Math.max(...xs) / Math.min(...xs) > 50;
+  const placed = log ? points.map((point) => ({ ...point, x: Math.log10(point.x) })) : points;
+  return (
+    <section aria-label={`Parameter ${name}`}>
+      <h2>
+        {shown(name)} <span class="muted">{log ? "log scale" : [...words.keys()].map((word) => shown(word, 20)).join(", ")}</span>
+      </h2>
+      <Plot points={placed} line={[]} best={of.best ?? null} label={`${of.target} against ${name}`} from={name} />
+    </section>
+  );
+}
+
+const results = (of: Search): TrialRow[] => (of.trials ?? []).filter((one) => one.state === "complete" && Number.isFinite(num(one.value) ?? NaN));
+
+function Plot(props: { points: Point[]; line: Point[]; best: number | null; label: string; from: string }): JSX.Element {
+  if (props.points.length === 0) return <p class="muted">No completed trial yet.</p>;
+  const xs = props.points.map((point) => point.x);
+  const ys = props.points.map((point) => point.y);
+  const [left, right] = [Math.min(...xs), Math.max(...xs)];
+  const [low, high] = [Math.min(...ys), Math.max(...ys)];
+  const toX = (x: number): number => EDGE + ((x - left) / (right - left || 1)) * (WIDTH - 2 * EDGE);
+  const toY = (y: number): number => HEIGHT - EDGE - ((y - low) / (high - low || 1)) * (HEIGHT - 2 * EDGE);
+  return (
+    <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={shown(props.label)}>
+      {props.line.length > 1 && <polyline fill="none" stroke="var(--good)" points={props.line.map((point) => `${toX(point.x)},${toY(point.y)}`).join(" ")} />}
+      {props.points.map((point) => (
+        <circle key={point.trial.number} cx={toX(point.x)} cy={toY(point.y)} r={point.trial.number === props.best ? 5 : 3.5} class={point.trial.number === props.best ? "best" : ""}>
+          <title>{`trial ${point.trial.number}: ${value(point.y)}`}</title>
+        </circle>
+      ))}
+      <text x={EDGE} y={12}>{value(high)}</text>
+      <text x={EDGE} y={HEIGHT - 2}>{value(low)}</text>
+    </svg>
+  );
+}
