@@ -160,7 +160,7 @@ def live(camera: Camera, folder: Path, only: str | None) -> None:
                 running.until("url")
                 while not own.http.get("/api/runs").json():
                     time.sleep(0.1)
-            camera.take("live-lost", f"{own.base}/run/lenet-6?token={TOKEN}", wait(".pill.lost"))
+            camera.take("live-lost", f"{own.base}/run/lenet-6?token={TOKEN}", wait(".pill.killed"))
 
 
 def main() -> None:

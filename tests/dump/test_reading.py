@@ -14,6 +14,7 @@ import tensight
 from tensight.cli import group
 from tensight.dump.importing import import_dump
 from tensight.dump.readers import scan
+from tensight.errors import NameNotFound
 from tensight.server.library import Library
 from tensight.store import is_run
 from tests.dump import makers
@@ -123,7 +124,7 @@ def test_several_ranks_are_one_run_and_a_missing_one_is_named(tmp_path):
         makers.npy(tmp_path / "d", "ReLU.Default_act_ReLU-op0.output.0", np.full(3, rank, np.float32), rank=rank)
     run = tensight.open(tmp_path / "d")
     assert sorted(run.readers) == [0, 1, 3]
-    assert run.tensor("", "output", rank=3).numpy().tolist() == [3, 3, 3]
+    assert run.tensor("act", "output", rank=3).numpy().tolist() == [3, 3, 3]
     assert any("no data of rank 2; the others were read" in sentence for sentence in run.lost)
     assert [node.rank for node in run.select("ReLU", ranks=[1, 3])] == [1, 3]
 
@@ -168,9 +169,9 @@ def test_links_to_files_count_only_in_the_own_cache(tmp_path):
     opened = tensight.open(tmp_path / "d")
     foreign = tmp_path / "downloaded"
     shutil.copytree(opened.path, foreign)
-    assert opened.tensor("", "output").numpy().tolist() == [1, 1, 1]
-    with pytest.raises(tensight.errors.NameNotFound, match="not kept"):
-        tensight.open(foreign).tensor("", "output").numpy()
+    assert opened.tensor("act", "output").numpy().tolist() == [1, 1, 1]
+    with pytest.raises(NameNotFound, match="not kept"):
+        tensight.open(foreign).tensor("act", "output").numpy()
 
 
 def test_the_commands_work_straight_on_a_dump(tmp_path, monkeypatch):

@@ -30,8 +30,9 @@ class Recording(Callback):
     def note(self, moment: str, run_context: Any) -> None:
         params = run_context.original_args()
         params.seen = params.get("seen", 0) + 1  # the user's own entries stay
-        loss = number(params.net_outputs) if moment == "step_end" else None
-        batch = params.train_dataset_element if moment == "step_end" else None
+        trained = moment == "step_end" and params.mode == "train"
+        loss = number(params.net_outputs) if trained else None
+        batch = params.train_dataset_element if trained else None
         self.calls.append(
             (
                 moment,
@@ -77,45 +78,52 @@ def by_plain_loop(callback: Callback, folder: Path) -> None:
                 loop.loss = loss
 
 
+def lightning_task(callback: Callback, folder: Path) -> tuple[Any, Any, Any]:
+    import lightning
+
+    from tensight.integrations.lightning import KitCallback
+
+    made = training("torch")
+
+    class Task(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = made.network
+
+        def training_step(self, batch: Any, index: int) -> Any:
+            return made.loss_fn(self.inner(batch[0]), batch[1])
+
+        validation_step = training_step
+
+        def configure_optimizers(self) -> Any:
+            return made.optimizer
+
+    rows = torch.utils.data.TensorDataset(torch.cat([x for x, _ in made.data]), torch.cat([y for _, y in made.data]))
+    trainer = lightning.Trainer(
+        max_epochs=EPOCHS,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
+        callbacks=[KitCallback([callback])],
+    )
+    return trainer, Task(), torch.utils.data.DataLoader(rows, BATCH)
+
+
 def by_lightning(callback: Callback, folder: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import lightning
-        from tensight.integrations.lightning import KitCallback
-
-        made = training("torch")
-
-        class Task(lightning.LightningModule):
-            def __init__(self) -> None:
-                super().__init__()
-                self.inner = made.network
-
-            def training_step(self, batch: Any, index: int) -> Any:
-                return made.loss_fn(self.inner(batch[0]), batch[1])
-
-            def configure_optimizers(self) -> Any:
-                return made.optimizer
-
-        rows = torch.utils.data.TensorDataset(
-            torch.cat([x for x, _ in made.data]), torch.cat([y for _, y in made.data])
-        )
-        trainer = lightning.Trainer(
-            max_epochs=EPOCHS,
-            accelerator="cpu",
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            default_root_dir=folder,
-            callbacks=[KitCallback([callback])],
-        )
-        trainer.fit(Task(), torch.utils.data.DataLoader(rows, BATCH))
+        trainer, task, loader = lightning_task(callback, folder)
+        trainer.fit(task, loader)
 
 
 def by_transformers(callback: Callback, folder: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import transformers
+
         from tensight.integrations.transformers import add_callbacks
 
         made = training("torch")
@@ -184,16 +192,22 @@ def by_accelerate(callback: Callback, folder: Path) -> None:
                     loop.loss = loss
 
 
-def by_mindspores_model(callback: Callback, folder: Path) -> None:
-    import mindspore
+def mindspore_rows() -> tuple[Any, Any]:
     import mindspore.dataset
-
-    from tensight.integrations.mindspore import KitCallback
 
     made = training("mindspore")
     x = np.concatenate([one.asnumpy() for one, _ in made.data])
     y = np.concatenate([one.asnumpy() for _, one in made.data])
-    rows = mindspore.dataset.NumpySlicesDataset((x, y), ["x", "y"], shuffle=False, num_parallel_workers=1).batch(BATCH)
+    rows = mindspore.dataset.NumpySlicesDataset((x, y), ["x", "y"], shuffle=False, num_parallel_workers=1)
+    return made, rows.batch(BATCH)
+
+
+def by_mindspores_model(callback: Callback, folder: Path) -> None:
+    import mindspore
+
+    from tensight.integrations.mindspore import KitCallback
+
+    made, rows = mindspore_rows()
     model = mindspore.Model(made.network, made.loss_fn, made.optimizer)
     model.train(EPOCHS, rows, callbacks=[KitCallback([callback])], dataset_sink_mode=False)
 
@@ -245,6 +259,51 @@ def test_the_calls_and_arguments_are_the_same(
     run: Callable[[Callback, Path], None], stop_at: int | None, tmp_path: Path
 ) -> None:
     assert similar(calls_of(run, tmp_path, stop_at), calls_of(by_model, tmp_path, stop_at))
+
+
+def eval_by_model(callback: Callback, folder: Path) -> None:
+    made = training("torch")
+    Model(made.network, made.loss_fn, metrics={"loss"}).eval(made.data, callbacks=callback)
+
+
+def eval_by_our_model_on_mindspore(callback: Callback, folder: Path) -> None:
+    made = training("mindspore")
+    Model(made.network, made.loss_fn, metrics={"loss"}).eval(made.data, callbacks=callback)
+
+
+def eval_by_mindspores_model(callback: Callback, folder: Path) -> None:
+    import mindspore
+
+    from tensight.integrations.mindspore import KitCallback
+
+    made, rows = mindspore_rows()
+    model = mindspore.Model(made.network, made.loss_fn, metrics={"loss"})
+    model.eval(rows, callbacks=[KitCallback([callback])], dataset_sink_mode=False)
+
+
+def eval_by_lightning(callback: Callback, folder: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer, task, loader = lightning_task(callback, folder)
+        trainer.validate(task, loader, verbose=False)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [eval_by_model, eval_by_our_model_on_mindspore, eval_by_mindspores_model, eval_by_lightning],
+    ids=lambda run: run.__name__,
+)
+def test_an_evaluation_calls_the_same(run: Callable[[Callback, Path], None], tmp_path: Path) -> None:
+    calls = calls_of(run, tmp_path)
+    steps = [(moment, 1, step) for step in (1, 2, 3) for moment in ("step_begin", "step_end")]
+    assert [call[:3] for call in calls] == [
+        ("begin", 0, 0),
+        ("epoch_begin", 1, 0),
+        *steps,
+        ("epoch_end", 1, 3),
+        ("end", 1, 3),
+    ]
+    assert {(call[4], call[5]) for call in calls} == {(3, "eval")}
 
 
 def similar(first: Calls, second: Calls) -> bool:

@@ -34,8 +34,8 @@ from tensight.kit import (
     compare_summaries,
     load_checkpoint,
     read_summary,
+    schedules,
 )
-from tensight.kit import schedules
 from tensight.kit.backend import backend_of
 from tensight.kit.summaries import table
 from tests.kit.nets import BATCHES, FRAMEWORKS, training
@@ -65,7 +65,9 @@ def test_the_first_error_names_its_callback_and_is_not_swallowed() -> None:
         LambdaCallback(on_train_step_end=lambda context: 1 / 0),
         LambdaCallback(on_train_step_end=lambda context: seen.append("after")),
     ]
-    with pytest.raises(CallbackError, match=r"LambdaCallback failed in step_end \(epoch 1, step 1\): ZeroDivision") as error:
+    with pytest.raises(
+        CallbackError, match=r"LambdaCallback failed in step_end \(epoch 1, step 1\): ZeroDivision"
+    ) as error:
         losses([1.0], *callbacks)
     assert isinstance(error.value.__cause__, ZeroDivisionError)
     assert seen == ["before"]
@@ -122,7 +124,10 @@ def test_under_a_session_the_block_is_the_finding(tmp_path: Path) -> None:
 
 def test_the_loss_is_printed_every_n_steps_or_never(capsys: pytest.CaptureFixture[str]) -> None:
     losses([1.0] * 5, LossMonitor(2))
-    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()] == ["epoch: 1 step: 2", "epoch: 1 step: 4"]
+    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "epoch: 1 step: 2",
+        "epoch: 1 step: 4",
+    ]
     losses([1.0] * 5, LossMonitor(0))
     assert capsys.readouterr().out == ""
 
@@ -214,6 +219,26 @@ def test_a_signal_saves_and_ends_after_the_step(tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGUSR1) == before
 
 
+def test_an_error_in_the_training_gives_everything_back(tmp_path: Path) -> None:
+    import threading
+
+    from tensight.kit import CheckpointConfig, ModelCheckpoint
+
+    made = training("torch")
+    before = signal.getsignal(signal.SIGUSR1)
+    callbacks = [
+        OnRequestExit(sig=signal.SIGUSR1),
+        SummaryCollector(tmp_path / "summary"),
+        ModelCheckpoint(directory=tmp_path, config=CheckpointConfig(async_save=True)),
+        LambdaCallback(on_train_step_end=lambda context: 1 / 0),
+    ]
+    with pytest.raises(CallbackError):
+        Model(made.network, made.loss_fn, made.optimizer).train(1, made.data, callbacks=callbacks)
+    assert signal.getsignal(signal.SIGUSR1) == before
+    assert [path.name for path in tmp_path.glob("CKP*")] == ["CKP-1_1.safetensors"]
+    assert "tensight-checkpoint" not in [thread.name for thread in threading.enumerate()]
+
+
 @both
 def test_scaled_losses_train_as_without_a_scale(framework: str, capsys: pytest.CaptureFixture[str]) -> None:
     plain, made = model_of(framework)
@@ -230,9 +255,7 @@ def test_scaled_losses_train_as_without_a_scale(framework: str, capsys: pytest.C
 
 
 @both
-def test_an_overflow_is_left_out_and_halves_a_dynamic_scale(
-    framework: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_overflow_is_left_out_and_halves_a_dynamic_scale(framework: str, capsys: pytest.CaptureFixture[str]) -> None:
     made = training(framework)
     x, y = made.data[0]
     data = [made.data[0], (x * float("inf"), y), made.data[1]]
@@ -247,6 +270,7 @@ def test_an_overflow_is_left_out_and_halves_a_dynamic_scale(
     shown = [line.rpartition("overflow:")[2] for line in said.out.splitlines()]
     assert shown[:4] == ["True, scale:4.0", "True, scale:2.0", "True, scale:1.0", "True, scale:1.0"]
     assert "the dynamic scale fell to 1 and gradients still overflow" in said.err
+    assert "gradients overflow with a scale of 1 as well: an operator overflows" in said.err
 
 
 @both
@@ -258,7 +282,7 @@ def test_a_scaler_of_the_framework_is_shown_as_it_is(framework: str, capsys: pyt
         scaler: Any = torch.amp.GradScaler("cpu", init_scale=8.0)
         halve = lambda: scaler.update(4.0)  # noqa: E731
     else:
-        from mindspore import amp, Tensor
+        from mindspore import Tensor, amp
 
         scaler = amp.DynamicLossScaler(8, 2, 1000)
         halve = lambda: scaler.adjust(Tensor(False))  # noqa: E731

@@ -36,12 +36,8 @@ def values(made: Any) -> dict[str, np.ndarray]:
 @both
 @pytest.mark.parametrize("format", ["safetensors", "own"])
 @pytest.mark.parametrize("async_save", [False, True])
-def test_the_newest_checkpoint_holds_the_weights(
-    framework: str, format: str, async_save: bool, tmp_path: Path
-) -> None:
-    saving, made = train(
-        framework, tmp_path, format=framework if format == "own" else format, async_save=async_save
-    )
+def test_the_newest_checkpoint_holds_the_weights(framework: str, format: str, async_save: bool, tmp_path: Path) -> None:
+    saving, made = train(framework, tmp_path, format=framework if format == "own" else format, async_save=async_save)
     assert saving.latest == latest_checkpoint(tmp_path)
     found = load_checkpoint(saving.latest)
     for name, value in values(made).items():

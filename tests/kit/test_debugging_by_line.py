@@ -46,7 +46,9 @@ class Terminal:
         self._ours, theirs = pty.openpty()
         environment = {**os.environ, "TERM": "dumb", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
         environment.pop("PYTHONBREAKPOINT", None)
-        self._process = subprocess.Popen(command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+        self._process = subprocess.Popen(
+            command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+        )
         os.close(theirs)
         self.seen = ""
 
@@ -179,3 +181,18 @@ def test_a_tensor_in_words(framework: str) -> None:
     assert describe(value).startswith("Tensor(shape=[3], dtype=")
     assert "nan 1" in describe(value)
     assert describe("a word") == ""
+
+
+def test_an_attached_debugpy_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    from tensight.session import debugger
+
+    stops: list[str] = []
+    attached = SimpleNamespace(is_client_connected=lambda: True, breakpoint=lambda: stops.append("here"))
+    monkeypatch.setitem(sys.modules, "debugpy", attached)
+    assert debugger.can_enter()
+    with debugger.breakpoints():
+        breakpoint()  # noqa: T100
+    debugger.enter()
+    assert stops == ["here", "here"]

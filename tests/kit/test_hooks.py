@@ -20,7 +20,9 @@ both = pytest.mark.parametrize("framework", FRAMEWORKS)
 
 
 def step(made: Training) -> float:
-    loss, _ = backend_of(made.network).trainer(made.network, made.loss_fn, made.optimizer).step(made.data[0], None, False)
+    loss, _ = (
+        backend_of(made.network).trainer(made.network, made.loss_fn, made.optimizer).step(made.data[0], None, False)
+    )
     return loss
 
 
@@ -32,7 +34,9 @@ def weights(made: Training) -> dict[str, np.ndarray]:
 def test_gradients_of_parameters_are_seen_by_name(framework: str) -> None:
     made = training(framework)
     seen: dict[str, tuple[int, ...]] = {}
-    hooks = tensight.on_gradient("first.*", lambda name, gradient: seen.update({name: tuple(gradient.shape)}), made.network)
+    hooks = tensight.on_gradient(
+        "first.*", lambda name, gradient: seen.update({name: tuple(gradient.shape)}), made.network
+    )
     step(made)
     assert seen == {"first.weight": (6, 4), "first.bias": (6,)}
     assert sorted(hooks.names) == ["first.bias", "first.weight"]
@@ -57,7 +61,7 @@ def test_looking_changes_no_bit(framework: str) -> None:
         tensight.on_gradient("output_gradient:*", lambda gradient: None, watched.network),
         tensight.on_forward("*", lambda inputs, output: None, watched.network),
         tensight.on_forward_pre("*", lambda inputs: None, watched.network),
-        tensight.on_backward("first", lambda grad_input, grad_output: None, watched.network),
+        tensight.on_backward("second", lambda grad_input, grad_output: None, watched.network),
     ]
     assert [step(plain) for _ in range(2)] == [step(watched) for _ in range(2)]
     for name, value in weights(plain).items():

@@ -112,9 +112,7 @@ output = PrintDemo()(x, y)
 @pytest.mark.parametrize("first", ["", "from tensight import print as early\n"])
 def test_inside_a_graph_of_mindspore(first: str, tmp_path: Path) -> None:
     (tmp_path / "demo.py").write_text(first + GRAPH)
-    done = subprocess.run(
-        [sys.executable, "demo.py"], cwd=tmp_path, capture_output=True, text=True, timeout=250
-    )
+    done = subprocess.run([sys.executable, "demo.py"], cwd=tmp_path, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr
     assert done.stdout == FORM
 

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.page.recorded import print_lines, write_run
+from tests.page.trainings import record
 from tests.server.serving import TOKEN, Served, serving
 
 LONG = 60_000
@@ -92,3 +93,13 @@ def open_page(served: Served, watched: Watched) -> Open:
         return page
 
     return open_it
+
+
+@pytest.fixture(scope="package")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Recorded trainings of PyTorch: 'gpt', whose step 6 goes wrong, 'resnet' and 'gan'."""
+    folder = tmp_path_factory.mktemp("real")
+    for name in ("gpt", "resnet", "gan"):
+        record(folder, name)
+    with serving(folder / "runs") as made:
+        yield made

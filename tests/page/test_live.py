@@ -222,8 +222,8 @@ def test_two_trainings_come_to_one_server(tmp_path: Path, open_page: Open) -> No
         expect(page.locator("tr", has_text="second")).to_contain_text("running")
         os.kill(second.process.pid, signal.SIGKILL)
         page.get_by_role("link", name="second").click()
-        state(page, "lost")
-        expect(page.get_by_role("alert")).to_contain_text("connection to the training is lost")
+        state(page, "killed")
+        expect(page.get_by_role("alert")).to_contain_text("The training was killed from outside")
         page.context.close()
 
 

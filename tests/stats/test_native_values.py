@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -122,4 +123,43 @@ def test_sums_of_many_values_are_taken_in_float64() -> None:
     array[::2] += np.float32(0.05)
     stats = statistics(array)
     assert stats.mean == pytest.approx(array.astype(np.float64).mean(), rel=1e-13)
-    assert stats.l2 == pytest.approx(float(np.linalg.norm(array.astype(np.float64))), rel=1e-13)
+    squares = math.fsum(np.square(array.astype(np.float64)))  # np.linalg.norm itself loses digits here
+    assert stats.l2 == pytest.approx(math.sqrt(squares), rel=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("count", [131_072, 131_073, 1_000_003])
+def test_a_large_tensor_is_read_in_pieces_with_the_results_of_the_whole(
+    dtype: str, count: int, agree: Callable[..., None]
+) -> None:
+    rng = np.random.default_rng(count)
+    now = rng.normal(3.0, 2.0, count).astype(dtype)
+    now[:: count // 5] = np.nan
+    now[7 :: count // 3] = np.inf
+    now[9 :: count // 3] = -0.0
+    before = now.copy()
+    before[count // 2 :] += np.asarray(0.5, dtype)
+    needs = Needs(ranges=((0.0, 1.0), (-5.0, 2.5)), change=True)
+    agree(statistics(now, needs, before), reference.statistics(now, needs, before))
+    agree(statistics(np.full_like(now, 0.1)), reference.statistics(np.full_like(now, 0.1)))
+
+
+def test_results_are_the_same_on_one_thread_and_on_those_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    library = str(Path(torch.__file__).parent / "lib" / "libgomp.so.1")
+    arrays = [np.random.default_rng(n).normal(size=n).astype(np.float32) for n in (10, 400_000, 3_000_001)]
+    items = [(array.ctypes.data, "float32", array.size, None) for array in arrays]
+    before = torch.get_num_threads()
+    try:
+        native.share_threads(None)
+        alone = native.many(items)
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            assert native.share_threads(library)
+            assert native.many(items) == alone
+            assert [native.contiguous(*item[:3]) for item in items] == alone
+    finally:
+        torch.set_num_threads(before)
+    assert not native.share_threads("/nowhere/libgomp.so.1")
+    assert native.many(items) == alone
+    native.share_threads(library)

@@ -79,7 +79,9 @@ export async function attempt<T>(work: () => Promise<T>): Promise<T | undefined>
 /** Keeps the later of two states: an answer to a command may arrive after the news of what it has brought about. */
 function takeControl(now: Control | null): void {
   const before = heard.peek();
-  if (now === null || before === null || now.version >= before.version) heard.value = now;
+  if (now !== null && before !== null && now.version < before.version) return;
+  heard.value = now;
+  if (now?.state === "lost" && before !== null && before.state !== "lost") void reload(); // it may have been killed
 }
 
 export async function drive(command: Driving): Promise<void> {

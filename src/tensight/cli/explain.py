@@ -14,6 +14,7 @@ from tensight.records import Finding
 from tensight.runs import Run, html, open_run
 from tensight.runs.blocks import crash_block, finding_block
 from tensight.runs.muting import load_baseline, write_baseline
+from tensight.runs.verdict import gone_ranks, nothing_wrong
 from tensight.runs.writing import write_whole
 
 
@@ -91,7 +92,9 @@ def _print(run: Run, findings: Sequence[Finding]) -> None:
         click.echo(finding_block(finding) + "\n")
     steps = run.step_count
     click.echo(f"{run.info.id}: {run.ended} after {steps} step{'' if steps == 1 else 's'}", nl=False)
-    click.echo("" if findings else "; nothing was found wrong")
+    click.echo("" if findings else f"; {nothing_wrong(run.ended)}")
+    for line in gone_ranks(run):
+        click.echo(line)
     if run.end is not None and run.end.budget_note:
         click.echo(run.end.budget_note)
     for line in run.lost:

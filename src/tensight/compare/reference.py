@@ -86,8 +86,10 @@ class Recorded:
         return self.notes.dtypes.get(key) or self.tensor(key).dtype.name
 
     def named(self, file: str) -> dict[str, Array]:
-        """The tensors of one of the other files, by name."""
-        return {name: one.array() for name, one in stored(self.folder / f"{file}.safetensors").items()}
+        """The tensors of one of the other files by name, in the order of the model's modules."""
+        places = {module.path: place for place, module in enumerate(self.notes.modules)}
+        found = {name: one.array() for name, one in stored(self.folder / f"{file}.safetensors").items()}
+        return dict(sorted(found.items(), key=lambda pair: places.get(pair[0].rpartition(".")[0], 0)))
 
     def tree(self, value: Any, made: Any) -> Any:
         """Arguments as they were; `made(array, dtype)` turns recorded tensors into a framework's."""

@@ -6,30 +6,15 @@ An explanation is a pattern of the message and a function that says why and what
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
+from tensight.diagnosis.crash_patterns import Explanation, Patterns
+from tensight.diagnosis.crashes_mindspore import MINDSPORE
 from tensight.frameworks.crash import Crash
 
-
-@dataclass(frozen=True)
-class Explanation:
-    title: str
-    why: str
-    fix: tuple[str, ...]
-
-
-Explain = Callable[[Crash, re.Match[str]], Explanation]
-_PATTERNS: list[tuple[re.Pattern[str], Explain]] = []
-
-
-def _when(pattern: str) -> Callable[[Explain], Explain]:
-    def add(function: Explain) -> Explain:
-        _PATTERNS.append((re.compile(pattern, re.S), function))
-        return function
-
-    return add
+_PATTERNS = Patterns()
+_when = _PATTERNS.when
 
 
 @_when(r"mat1 and mat2 shapes cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)")
@@ -373,10 +358,16 @@ _PLAIN = {
 }
 
 
+_LATE = (
+    "The stack cannot be trusted: operators run ahead of Python, and the error came out at this line, made before it"
+)
+_BLOCKING = "for the right line put mindspore.runtime.launch_blocking() (synchronous mode) at the top, and run it again"
+
+
 def explain(crash: Crash) -> dict[str, Any]:
     """The block beside the traceback: title, where, why, inputs and fix, as plain values."""
     found: Explanation | None = None
-    for pattern, function in _PATTERNS:
+    for pattern, function in (*_PATTERNS, *MINDSPORE):
         match = pattern.search(crash.message)
         if match:
             found = function(crash, match)
@@ -397,6 +388,8 @@ def explain(crash: Crash) -> dict[str, Any]:
         "line": source.line if source is not None else None,
         "code": source.code if source is not None else None,
     }
+    if crash.late:
+        found = Explanation(found.title, f"{found.why}. {_LATE}", (*found.fix, _BLOCKING))
     why = f"{found.why}; it happened in {crash.worker}" if crash.worker else found.why
     return {
         "title": found.title,

@@ -212,6 +212,19 @@ def _division(given: Given) -> Reason | None:
     if not (given.number(f"in.{divisor}.zero") or by_number):
         return None
     said = "the divisor is the number 0" if by_number else given.zeros(divisor, "the divisor")
+    if given.replay.phase == "update" and given.dtype == "float16":
+        return Reason(
+            "eps_underflows_in_half",
+            "precision",
+            "the eps of the optimizer is zero in float16",
+            f"in the update {given.name} divides by zero: the weights and the optimizer's state are float16, where an"
+            f" eps of"
+            f" 1e-8 underflows to 0, and so does the square of a small gradient; {said}",
+            (
+                "keep weights and optimizer in float32 and compute under torch.autocast, or give eps=1e-4",
+                "or use bfloat16, which holds such small numbers",
+            ),
+        )
     if given.replay.phase == "update":
         return Reason(
             "division_by_zero",

@@ -46,6 +46,7 @@ class Crash(msgspec.Struct):
     module: str | None = None  # None: outside all modules
     module_type: str = ""
     inputs: list[Input] = []
+    late: bool = False  # the operator failed earlier than at this line: operators run ahead of Python
     worker: str = ""  # 'DataLoader worker process 0' when it happened there
 
     def named(self, *names: str) -> Input | None:

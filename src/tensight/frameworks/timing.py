@@ -6,6 +6,7 @@ Nothing here knows a framework. All of it runs in the training process and is gu
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 import time
@@ -21,6 +22,7 @@ from tensight.records.timing import Collecting, LineTime, Part5, Profile, StepTi
 now = time.perf_counter
 INTERVAL = 0.002  # between two samples of the running line
 MOST_LINES = 60
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,12 @@ class Clock:
         self.mark = now()
         self.own += self.mark - at
 
+    def settle(self) -> None:
+        """Give the time since the last mark to the part it was spent in; what follows is ours, until `skip`."""
+        at = now()
+        self.totals[self.part] += at - self.mark
+        self.mark = at
+
     def skip(self) -> None:
         """The time since the last mark was spent by Tensight."""
         at = now()
@@ -121,7 +129,8 @@ class Clock:
         """A step has ended: its parts; the next begins."""
         at = now()
         self.totals[self.part] += at - self.mark
-        parts: dict[str, float] = {**self.totals, "own": self.own, "data_cpu": self.data_cpu}
+        parts: dict[str, float] = dict(self.totals.items())
+        parts["own"], parts["data_cpu"] = self.own, self.data_cpu
         parts["seconds"] = sum(self.totals.values())
         cpu = time.thread_time()
         parts["cpu"], self._step_cpu = cpu - self._step_cpu, cpu
@@ -150,8 +159,11 @@ class Sampler(threading.Thread):
         while not self._over.wait(INTERVAL):
             frame = sys._current_frames().get(self.clock.thread)
             part = self.clock.part
-            line = _user_line(frame)
+            ours = frame is not None and frame.f_code.co_filename.startswith(_OWN)
+            line = None if ours else _user_line(frame)
             del frame
+            if ours:
+                continue
             self.samples += 1
             if line is not None:
                 self.counts[(*line, part)] += 1
@@ -249,7 +261,8 @@ class Steps:
         if self.window is None:
             return
         parts = self.clock.cut()
-        self.times.append(StepTime(step=self.number, window=self.window, **parts, **facts))
+        every: dict[str, Any] = {**parts, **facts}
+        self.times.append(StepTime(step=self.number, window=self.window, **every))
         self.number += 1
         self._in_window += 1
         self._seconds += parts["seconds"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensight.errors import MissingExtra
-from tensight.kit.callbacks.callback import Callbacks, CallbackList
+from tensight.kit.callbacks.callback import CallbackList, Callbacks
 from tensight.kit.callbacks.driver import Driver
 
 try:
@@ -67,7 +67,10 @@ class KitCallback(LightningCallback):  # type: ignore[misc]
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         if self._driver is not None:
             self._driver.end()
-            self._driver = None
+            self._release()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self._release()
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         if trainer.sanity_checking:
@@ -96,6 +99,11 @@ class KitCallback(LightningCallback):  # type: ignore[misc]
             self._evaluation.epoch_end()
             self._evaluation.end()
             self._evaluation = None
+
+    def _release(self) -> None:
+        if self._driver is not None:
+            self._driver.release()
+            self._driver = None
 
     def _follow(self, trainer: Any) -> None:
         if self._driver is not None and self._driver.stopping:

@@ -1,4 +1,4 @@
-"""The kit's callbacks in MindSpore's own Model: `model.train(2, dataset, callbacks=[KitCallback([LossMonitor(), …])])`."""
+"""The kit's callbacks in MindSpore's own Model: `model.train(2, data, callbacks=[KitCallback([LossMonitor()])])`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class KitCallback(mindspore.Callback):  # type: ignore[misc]
         self._follow(driver, run_context)
 
     def on_train_end(self, run_context: Any) -> None:
-        self._drivers.pop("train").end()
+        self._drivers["train"].end()
 
     def on_eval_begin(self, run_context: Any) -> None:
         self._begin("eval", run_context)
@@ -60,6 +60,12 @@ class KitCallback(mindspore.Callback):  # type: ignore[misc]
 
     def on_eval_end(self, run_context: Any) -> None:
         self._drivers.pop("eval").end()
+
+    def __exit__(self, *error: object) -> None:
+        """Called by MindSpore when it lets go of its callbacks, after an error too."""
+        for driver in self._drivers.values():
+            driver.release()
+        self._drivers.clear()
 
     def _begin(self, mode: str, run_context: Any) -> None:
         known = run_context.original_args()

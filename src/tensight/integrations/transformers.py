@@ -23,7 +23,11 @@ def add_callbacks(trainer: Any, callbacks: Callbacks) -> KitCallback:
 
     def training_step(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         bridge.batch = inputs
-        loss = original(model, inputs, *args, **kwargs)
+        try:
+            loss = original(model, inputs, *args, **kwargs)
+        except BaseException:
+            bridge.release()
+            raise
         bridge.losses.append(loss)
         return loss
 
@@ -51,7 +55,7 @@ class KitCallback(TrainerCallback):  # type: ignore[misc]
             network=kwargs.get("model"),
             optimizer=getattr(kwargs.get("optimizer"), "optimizer", kwargs.get("optimizer")),
             train_dataset=loader,
-            epoch_num=int(math.ceil(state.num_train_epochs)) if state.num_train_epochs else 1,
+            epoch_num=math.ceil(state.num_train_epochs) if state.num_train_epochs else 1,
             batch_num=updates,
         )
         self._driver.begin()
@@ -87,6 +91,12 @@ class KitCallback(TrainerCallback):  # type: ignore[misc]
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self._driver is not None:
             self._driver.end()
+            self.release()
+
+    def release(self) -> None:
+        """The training is over, well or not."""
+        if self._driver is not None:
+            self._driver.release()
             self._driver = None
 
     def _follow(self, control: Any) -> None:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tensight.kit.checkpoints import load_checkpoint, save_checkpoint
     from tensight.kit.data_check import check_batch, check_dataset
     from tensight.kit.hooks import on_backward, on_forward, on_forward_pre, on_gradient, on_saved
-    from tensight.kit.loss_landscape import landscape
     from tensight.kit.logs import get_logger
     from tensight.kit.loop import Loop
+    from tensight.kit.loss_landscape import landscape
     from tensight.kit.loss_scale import DynamicLossScaleManager, FixedLossScaleManager
     from tensight.kit.metrics import (
         AUC,

@@ -71,6 +71,10 @@ class Backend(Protocol):
         ...
 
     def load_state(self, network: Any, values: Mapping[str, Array]) -> None: ...
+    def remember(self, network: Any, optimizer: Any) -> Callable[[], None]:
+        """What puts weights, buffers, gradients, the optimizer and the random numbers back as they are now."""
+        ...
+
     def native(self, network: Any, optimizer: Any, info: Mapping[str, Any]) -> Callable[[Path], None]:
         """What writes a checkpoint in the framework's own format; copies are made here."""
         ...
@@ -147,7 +151,7 @@ def number(value: Any) -> float | None:
     if isinstance(value, (bool, str)) or value is None:
         return None
     if isinstance(value, (int, float, np.ndarray, np.generic)):
-        return float(np.mean(value))
+        return float(np.mean(np.asarray(value)))
     for one in imported():
         if one.is_tensor(value):
             return float(np.mean(one.array(value)))

@@ -58,7 +58,7 @@ def configure(
     root.propagate = False
     everything = level if level is not None else _level("TENSIGHT_LOG_v", "GLOG_v", 2)
     root.setLevel(_python(everything, "level"))
-    folder = directory or os.environ.get("TENSIGHT_LOG_DIR") or os.environ.get("GLOG_log_dir")
+    folder = directory or os.environ.get("TENSIGHT_LOG_DIR") or _text("GLOG_log_dir")
     screen = to_stderr if to_stderr is not None else _screen(directory)
     if screen:
         _add(root, logging.StreamHandler(sys.stderr))
@@ -108,13 +108,17 @@ def parse_submodules(text: str) -> dict[str, int]:
 
 
 def _submodule_text() -> str:
-    return os.environ.get("TENSIGHT_SUBMODULE_LOG_v") or os.environ.get("MS_SUBMODULE_LOG_v") or ""
+    return _text("TENSIGHT_SUBMODULE_LOG_v") or _text("MS_SUBMODULE_LOG_v")
+
+
+def _text(name: str) -> str:
+    return os.environ.get(name, "")
 
 
 def _screen(directory: str | Path | None) -> bool:
     if directory is not None or os.environ.get("TENSIGHT_LOG_DIR"):
         return False
-    return os.environ.get("GLOG_logtostderr", "1") != "0"
+    return _text("GLOG_logtostderr") != "0"
 
 
 def _file(folder: Path, max_bytes: int | None, backup_count: int | None) -> RotatingFileHandler:

@@ -68,9 +68,12 @@ class Loop(Generic[Batch]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self.driver.epoch_end()  # after a `break` out of the epochs
-            self.driver.end()
+        try:
+            if kind is None:
+                self.driver.epoch_end()  # after a `break` out of the epochs
+                self.driver.end()
+        finally:
+            self.driver.release()
 
     def epochs(self) -> Iterator[int]:
         """The epochs, counted from 1; ends early when a callback asks for it."""

@@ -28,8 +28,8 @@ class LossScale:
         self.skipped += overflow and self.drop_overflow_update
         if self.overflows > MOST_OVERFLOWS:
             raise TensightError(
-                f"loss scale: gradients overflowed in {self.overflows} steps in a row; an operator overflows whatever the"
-                " scale: find it with tensight.kit.precision.scale_one_test"
+                f"loss scale: gradients overflowed in {self.overflows} steps in a row; an operator overflows whatever"
+                " the scale: find it with tensight.kit.precision.scale_one_test"
             )
         return self.scale
 
@@ -63,7 +63,9 @@ class FixedLossScaleManager(LossScale):
         if self.overflows < 3:
             return ""
         if self.scale <= 1:
-            return "gradients overflow with a scale of 1: not the scale, an operator overflows (scale_one_test names it)"
+            return (
+                "gradients overflow with a scale of 1: not the scale, an operator overflows (scale_one_test names it)"
+            )
         return (
             f"the fixed scale of {self.scale} overflowed in {self.overflows} steps in a row: lower it to"
             f" {max(1.0, self.scale / 2)} or use DynamicLossScaleManager"
@@ -104,5 +106,9 @@ class DynamicLossScaleManager(LossScale):
         if self.overflows < 10:
             return ""
         if self.scale <= 1:
-            return "the dynamic scale fell to 1 and gradients still overflow: an operator overflows (scale_one_test names it)"
-        return f"gradients overflowed in {self.overflows} steps in a row; the dynamic scale has come down to {self.scale}"
+            return (
+                "the dynamic scale fell to 1 and gradients still overflow: an operator does (scale_one_test names it)"
+            )
+        return (
+            f"gradients overflowed in {self.overflows} steps in a row; the dynamic scale has come down to {self.scale}"
+        )

@@ -109,14 +109,17 @@ class Model:
         )
         driver.params.cur_step_num = initial * (driver.params.batch_num or 0)
         self._trainer.training()
-        driver.begin()
-        while driver.params.cur_epoch_num < epochs and not driver.stopping:
-            driver.epoch_begin()
-            self._epoch(driver, dataset)
-            if valid is not None and driver.params.cur_epoch_num % frequency == 0:
-                driver.params.metrics = self._eval(valid, _list(valid_callbacks))
-            driver.epoch_end()
-        driver.end()
+        try:
+            driver.begin()
+            while driver.params.cur_epoch_num < epochs and not driver.stopping:
+                driver.epoch_begin()
+                self._epoch(driver, dataset)
+                if valid is not None and driver.params.cur_epoch_num % frequency == 0:
+                    driver.params.metrics = self._eval(valid, _list(valid_callbacks))
+                driver.epoch_end()
+            driver.end()
+        finally:
+            driver.release()
 
     def _epoch(self, driver: Driver, dataset: Any) -> None:
         for batch in self._backend.batches(dataset):

@@ -107,25 +107,19 @@ def scale_one_test(network: Any, loss_fn: Any, optimizer: Any, batch: Any, scale
     If gradients overflow with a scale of 1 too, not the scale is to blame but an operator, which is named.
     """
     backend = backend_of(network)
-    weights = backend.state(network)
+    trainer = backend.trainer(network, loss_fn, optimizer)
+    restore = backend.remember(network, optimizer)
 
     def step(factor: float) -> tuple[bool, list[Operator]]:
-        trainer = backend.trainer(network, loss_fn, optimizer)
-        result: list[bool] = []
-        listed = operators(lambda: result.append(trainer.step(batch, factor, True)[1]), network)
-        backend.load_state(network, weights)
-        return result[0], listed
+        overflows: list[bool] = []
+        try:
+            rows = operators(lambda: overflows.append(trainer.step(batch, factor, True)[1]), network)
+        finally:
+            restore()
+        return overflows[0], rows
 
-    rate = backend.rate(optimizer)
-    if rate is not None:
-        backend.set_rate(optimizer, 0.0)
-    try:
-        scaled, rows_scaled = step(scale)
-        plain, rows_plain = step(1.0)
-    finally:
-        backend.load_state(network, weights)
-        if rate is not None:
-            backend.set_rate(optimizer, rate)
+    scaled, rows_scaled = step(scale)
+    plain, rows_plain = step(1.0)
     first = first_bad(rows_plain) or first_bad(rows_scaled)
     return ScaleOne(scale, scaled, plain, first, _verdict(scale, scaled, plain, first))
 

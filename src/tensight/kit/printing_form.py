@@ -14,7 +14,14 @@ from tensight.records.print import Print, PrintedValue
 from tensight.session.settings import rank
 
 LARGE = 1000  # values; larger tensors are cut in the middle
-_NAMES = {"bool": "Bool", "bfloat16": "BFloat16", "uint8": "UInt8", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64"}
+_NAMES = {
+    "bool": "Bool",
+    "bfloat16": "BFloat16",
+    "uint8": "UInt8",
+    "uint16": "UInt16",
+    "uint32": "UInt32",
+    "uint64": "UInt64",
+}
 
 
 def printed(value: Any) -> PrintedValue:
@@ -51,6 +58,8 @@ def _tensor(array: np.ndarray[Any, Any], dtype: str) -> PrintedValue:
             low, high, mean = float(good.min()), float(good.max()), float(good.mean())
     summary = ""
     if array.size > LARGE:
-        summary = f", min={low:g}, max={high:g}, mean={mean:g}, nan={nan}, inf={inf}" if low is not None else f", nan={nan}"
+        summary = (
+            f", min={low:g}, max={high:g}, mean={mean:g}, nan={nan}, inf={inf}" if low is not None else f", nan={nan}"
+        )
     text = f"Tensor(shape={shape}, dtype={name}, value={between}{shown}{summary})"
     return PrintedValue(text, tuple(shape), dtype, low, high, mean, nan, inf)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from tensight.kit.schedules import draw
 
 @dataclass(frozen=True)
 class RangeTest:
-    """Rates, losses (smoothed), and the rate that is suggested: where the loss falls fastest. None when it never falls."""
+    """Rates, losses (smoothed), and the rate at which the loss falls fastest: None when it never falls."""
 
     rates: list[float]
     losses: list[float]
@@ -35,16 +34,15 @@ def range_test(
     high: float = 1.0,
     steps: int = 100,
 ) -> RangeTest:
-    """Train with a rate that rises from `low` to `high`; the network's weights are put back afterwards.
+    """Train with a rate that rises from `low` to `high`; network and optimizer are put back as they were.
 
-    The optimizer's rate is put back too, and on PyTorch its states. Ends early when the loss has grown to four times its best.
+    Ends early when the loss has grown to four times its best.
     """
     if not 0 < low < high or steps < 2:
         raise UsageError(f"range_test: rates from {low} to {high} in {steps} steps make no range")
     backend = backend_of(network)
     trainer = backend.trainer(network, loss_fn, optimizer)
-    weights, before = backend.state(network), backend.rate(optimizer)
-    states = copy.deepcopy(optimizer.state_dict()) if hasattr(optimizer, "state_dict") else None
+    restore = backend.remember(network, optimizer)
     rates: list[float] = []
     losses: list[float] = []
     smooth = 0.0
@@ -69,11 +67,7 @@ def range_test(
             if step == had:
                 raise UsageError("range_test: the data set is empty")
     finally:
-        backend.load_state(network, weights)
-        if states is not None:
-            optimizer.load_state_dict(states)
-        if before is not None:
-            backend.set_rate(optimizer, before)
+        restore()
     return RangeTest(rates, losses, _steepest(rates, losses))
 
 

@@ -103,7 +103,7 @@ def histogram(values: Array, bins: int = 30) -> dict[str, Any]:
 
 
 def read_summary(folder: str | Path) -> dict[str, Any]:
-    """What was collected: 'scalars' {name: [(step, value)]}, 'histograms' {name: [(step, histogram)]}, and the facts."""
+    """What was collected: 'scalars' {name: [(step, value)]}, 'histograms' the same way, and the facts."""
     path = Path(folder) / FILE
     if not path.is_file():
         raise UsageError(f"{folder}: there is no {FILE}; give a folder that SummaryCollector has written")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -35,6 +35,7 @@ class Shadowing:
         self._left = most
         self._patience = patience
         self._silent = ""  # why no further copy is made
+        self._give_back: Callable[[], None] = lambda: None  # in a copy: lets the run's folder be written
 
     def look_again(self, step: int, losses: Sequence[float]) -> Replay:
         """Run the step again in a copy and wait for what it has seen."""
@@ -45,18 +46,7 @@ class Shadowing:
             return Replay(step=step, status="not possible", strategy=STRATEGY, reason=reason)
         self._left -= 1
         begun = time.monotonic()
-        copy = False
-        self._shadow.before_copy()
-        try:
-            made = make_copy(step, b"now")
-            copy = isinstance(made, Woken)
-        finally:
-            self._shadow.after_copy(copy=copy)
-        if isinstance(made, Woken):
-            self._in_copy(made, step, losses)
-            raise AssertionError("a copy has come back")
-        answer = made.wait(self._patience)
-        made.end()
+        answer = self.in_copy(self._shadow, lambda: encode(Answer(self._again(step, losses))))
         found = ANSWER.decode(answer).replay if answer else None
         if found is None:
             late = answer is None
@@ -68,19 +58,40 @@ class Shadowing:
             return Replay(step=step, status="not possible", strategy=STRATEGY, reason=self._silent)
         return msgspec.structs.replace(found, seconds=time.monotonic() - begun)
 
-    def _in_copy(self, woken: Woken, step: int, losses: Sequence[float]) -> None:
+    def in_copy(self, shadow: Shadow, work: Callable[[], bytes]) -> bytes | None:
+        """What `work` answers in a copy of this process; None when it takes too long, b'' when it fails."""
+        if self._silent or hindrance():
+            return b""
+        copy = False
+        shadow.before_copy()
+        try:
+            made = make_copy(0, b"now")
+            copy = isinstance(made, Woken)
+        finally:
+            shadow.after_copy(copy=copy)
+        if isinstance(made, Woken):
+            self._work(made, work)
+            raise AssertionError("a copy has come back")
+        answer = made.wait(self._patience)
+        made.end()
+        return answer
+
+    def _work(self, woken: Woken, work: Callable[[], bytes]) -> None:
         """Never returns: whatever happens, this process ends here."""
         try:
-            give_back = isolation.no_changes_outside(str(self._folder))
-            again = self._shadow.run_again(step)
-            give_back()
-            woken.leave(encode(Answer(self._told(again, step, losses))))
-        except BaseException as error:
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            replay = Replay(step=step, status="not possible", strategy=STRATEGY, reason=reason)
-            woken.leave(encode(Answer(replay)))
+            self._give_back = isolation.no_changes_outside(str(self._folder))
+            woken.leave(work())
         finally:
             os._exit(1)
+
+    def _again(self, step: int, losses: Sequence[float]) -> Replay:
+        try:
+            again = self._shadow.run_again(step)
+            self._give_back()
+            return self._told(again, step, losses)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            return Replay(step=step, status="not possible", strategy=STRATEGY, reason=reason)
 
     def _told(self, again: Again, step: int, losses: Sequence[float]) -> Replay:
         if again.seen is None:

@@ -15,6 +15,7 @@ from tensight.runs.blocks import plain as shown
 from tensight.runs.curve import curve
 from tensight.runs.hits import Hits
 from tensight.runs.run import Run
+from tensight.runs.verdict import nothing_wrong
 from tensight.runs.words import number, table
 from tensight.runs.writing import write_whole
 
@@ -66,7 +67,7 @@ def page(run: Run, findings: Sequence[Finding] | None = None) -> str:
         _crash(run),
         "<h2>Findings</h2>",
         *(_finding(finding) for finding in told),
-        "" if told else '<p class="good">Nothing was found wrong.</p>',
+        "" if told else f'<p class="good">{nothing_wrong(run.ended).capitalize()}.</p>',
         _losses(run, told),
         _hits(run.hits),
         _coverage(run.coverage),

@@ -135,7 +135,7 @@ class Overlay:
 def _key(info: TensorInfo) -> tuple[str, str, str] | None:
     if info.kind in ("weight", "frozen", "buffer"):
         return info.network, info.node, info.slot
-    if info.kind in ("output", "activation") and not info.call and not info.op:
+    if info.kind in ("output", "activation") and not info.op:
         return info.network, info.node, ""
     return None
 

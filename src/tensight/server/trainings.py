@@ -355,7 +355,7 @@ def _client(socket: WebSocket, hello: Hello) -> str:
     """Where a training is: its address as we see it, and its process."""
     address = socket.client
     where = f"{address.host}:{address.port}" if address is not None else hello.host
-    return f"{where} ({hello.host}, process {hello.pid})"
+    return f"{where} · {hello.host} · process {hello.pid}"
 
 
 def _row(one: Training) -> RankRow:

@@ -47,7 +47,7 @@ class TensorPdb(pdb.Pdb):
 
     def _print(self, arg: str, *, str_only: bool) -> None:
         try:
-            value = self._getval(arg)  # type: ignore[attr-defined]
+            value = self._getval(arg)
         except Exception:
             return  # pdb has said why
         text = describe(value, values=not str_only)
@@ -113,8 +113,6 @@ def breakpoints() -> Iterator[None]:
     finally:
         if sys.breakpointhook is hook:
             sys.breakpointhook = before
-
-
 
 
 def _clear_status_line() -> None:

@@ -69,7 +69,7 @@ def check_environment(environ: Mapping[str, str]) -> list[str]:
     if locals_ is not None and world is not None and locals_ > world >= 1:
         said.append(f"LOCAL_WORLD_SIZE is {locals_} and WORLD_SIZE only {world}; correct the launch.")
     if (world or 1) > 1:
-        said += _check_address(environ)
+        said += _check_address(environ, several=locals_ is not None and locals_ < (world or 1))
         devices = environ.get("CUDA_VISIBLE_DEVICES", "").count(",") + 1
         if locals_ is not None and 1 < devices < locals_:
             said.append(
@@ -79,7 +79,7 @@ def check_environment(environ: Mapping[str, str]) -> list[str]:
     return said
 
 
-def _check_address(environ: Mapping[str, str]) -> list[str]:
+def _check_address(environ: Mapping[str, str], *, several: bool) -> list[str]:
     address, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")
     if address is None and port is None:
         return []  # a store in a file, or a framework with variables of its own
@@ -89,8 +89,7 @@ def _check_address(environ: Mapping[str, str]) -> list[str]:
         return ["MASTER_ADDR is set and MASTER_PORT is not: the ranks cannot find each other; set it to a free port."]
     if not port.isdecimal() or not 0 < int(port) < 65536:
         return [f"MASTER_PORT is {port[:40]!r}, which is no port; set it to a number from 1 to 65535."]
-    nodes = environ.get("WORLD_SIZE", "") != environ.get("LOCAL_WORLD_SIZE", environ.get("WORLD_SIZE", ""))
-    if nodes and (address == "localhost" or address.startswith("127.")):
+    if several and (address == "localhost" or address.startswith("127.")):
         return [f"MASTER_ADDR is {address}, but the ranks are on several machines; give that of rank 0's machine."]
     return []
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -60,6 +60,9 @@ def take(
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     number, count = rank(), ranks()
+    if count > 1:
+        # ranks wait for each other: all must go through the windows step by step, whatever their clocks say
+        plan = replace(plan, least_seconds=0.0, most_seconds=float("inf"))
     trouble: list[str] = []
     found: list[Timing] = []
     started = time.time()

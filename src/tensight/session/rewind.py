@@ -18,6 +18,9 @@ from tensight.session.kept_tensors import KeptTensors
 SHARE = 0.2
 """The part of the budget that being ready for a rewind may take."""
 
+MOST_BUDGET = 5.0
+"""Percent that share is taken of: who lets watching cost more asks to see more, not to be ready more often."""
+
 SIZED_AT = 1  # the step after which optimizers have their states, so that a copy's size is known
 
 _SPOILT = frozenset({"gradient", "weight", "loss"})
@@ -85,6 +88,7 @@ class Rewind(Companion):
                 if shadow is not None and getattr(adapter, "trains", False):
                     name = f"rank-{self._recorder.rank}"
                     self._shadowing = Shadowing(shadow, self._folder, name=name, most=self._most)
+                    shadow.copier = self._shadowing.in_copy
                     rewinder, self._rewinder = self._rewinder, None
                     if rewinder is not None:
                         rewinder.ending()  # another framework is imported too, and does not train
@@ -144,7 +148,7 @@ class Rewind(Companion):
                 publish=self._recorder.replayed,
                 become_copy=self._become_copy,
                 report=self._recorder.failed,
-                share=SHARE * self._budget / 100,
+                share=SHARE * min(self._budget, MOST_BUDGET) / 100,
                 most=self._most,
                 say=self._say,
                 name=f"rank-{self._recorder.rank}",

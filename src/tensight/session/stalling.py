@@ -169,6 +169,8 @@ def stack_of(thread: int) -> tuple[Frame, ...]:
             line = linecache.getline(code.co_filename, frame.f_lineno).strip()
             frames.append(Frame(code.co_filename, frame.f_lineno, code.co_name, line[:200]))
         frame = frame.f_back
+    while frames and _is_library(frames[-1].file) and any(not _is_library(one.file) for one in frames):
+        frames.pop()  # how the script was started is of no interest
     return tuple(reversed(frames))
 
 

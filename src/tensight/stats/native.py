@@ -6,8 +6,9 @@
     native.many([(pointer, dtype, layout, before), …])     a list in one call
 
 A dtype is a name or a code of `DTYPES`. A pointer is the address of the first value (`tensor.data_ptr()`); the caller
-keeps the memory alive during the call. A call computes on its own thread. It is safe from several threads, and lets
-other Python threads run while it reads a large tensor (during a small one that would cost more than it gives).
+keeps the memory alive during the call. A call computes on its own thread, or, after `share_threads`, on those of the
+training's own operators. It is safe from several threads, and lets other Python threads run while it reads a large
+tensor (during a small one that would cost more than it gives).
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ _PART_OF_COMPLEX = {
 _NO_NEEDS = Needs()
 _NO_FINITE_VALUE = (None,) * 6  # min to l2
 _MAX_RANK = 64
-_INTERFACE = 1
+_INTERFACE = 2
 _SMALL = 1 << 15  # values; below that the interpreter is held, as letting go of it and waiting for it again costs more
 
 # The words of a result, in the order of the fields of Stats and of Change.
@@ -100,6 +101,8 @@ class _Kernel:
             library.tensight_many.argtypes = (pointer, whole, pointer)
             library.tensight_many.restype = whole
         released.tensight_variant_name.restype = ctypes.c_char_p
+        released.tensight_share_threads.argtypes = (pointer,)
+        self.share_threads: Callable[[int | None], None] = released.tensight_share_threads
         self.contiguous_held: _Call = held.tensight_contiguous
         self.contiguous_released: _Call = released.tensight_contiguous
         self.many_held: _Call = held.tensight_many
@@ -172,6 +175,22 @@ def use_instructions(name: str | None) -> None:
     if name is not None and name not in kernel.runs_here:
         raise UsageError(f"this machine has no {name!r} instructions: choose one of {', '.join(kernel.runs_here)}")
     kernel.choose(-1 if name is None else kernel.variants.index(name))
+
+
+def share_threads(library: str | None) -> bool:
+    """Read large tensors with the threads of the OpenMP library at this path, which the process has loaded.
+
+    Whether that is so from now on; it holds for calls from this very thread. None: on the calling thread alone.
+    """
+    kernel = _loaded()
+    entry = None
+    if library is not None:
+        try:
+            entry = ctypes.cast(ctypes.CDLL(library).GOMP_parallel, ctypes.c_void_p).value
+        except (OSError, AttributeError):
+            entry = None
+    kernel.share_threads(entry)
+    return entry is not None
 
 
 def contiguous(
@@ -256,6 +275,8 @@ def many(items: Sequence[Item], needs: Needs | Sequence[Needs | None] | None = N
         room.grow(2 * room_needed)
     call = kernel.many_held if values < _SMALL else kernel.many_released
     wrong = call(program.buffer_info()[0], len(codes), room.address)
+    if wrong < 0:
+        raise MemoryError(f"no memory for the statistics of {len(codes)} tensors")
     if wrong:
         raise UsageError(f"item {wrong - 1} of the list is not a tensor: {items[wrong - 1]!r}")
     results = []
@@ -358,6 +379,8 @@ def _after_fork() -> None:
     """A child must not wait for a lock that a thread held which it does not have."""
     global _loading
     _loading = threading.Lock()
+    if _kernel is not None:
+        _kernel.share_threads(None)  # nor for threads that it does not have
 
 
 if hasattr(os, "register_at_fork"):

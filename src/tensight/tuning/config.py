@@ -212,7 +212,7 @@ def _target(found: dict[str, Any], where: str) -> tuple[str, Literal["minimize",
     if len(asked) > 1 or (asked and "target" in found):
         raise UsageError(f"{where}: give one of minimize, maximize and target")
     if asked:
-        return str(found[asked[0]]), asked[0]  # type: ignore[return-value]
+        return str(found[asked[0]]), asked[0]
     target = found.get("target")
     if target is None:
         return "loss", "minimize"

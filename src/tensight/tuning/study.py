@@ -172,14 +172,14 @@ class Study:
         for step, value in process.reports()[self._told.get(trial.number, 0) :]:
             if math.isfinite(value):
                 trial.report(value, step)
-        value = process.value()
-        if value is None:
+        result = process.value()
+        if result is None:
             hint = f"report it by tensight.tuning.report, or print `{self.config.target}: <number>`"
             self._tell(trial, process, "FAIL", reason=f"no {self.config.target} was found; {hint}")
-        elif not math.isfinite(value):
-            self._tell(trial, process, "PRUNED", reason=f"{self.config.target} is {value}")
+        elif not math.isfinite(result):
+            self._tell(trial, process, "PRUNED", reason=f"{self.config.target} is {result}")
         else:
-            self._tell(trial, process, "COMPLETE", value=value)
+            self._tell(trial, process, "COMPLETE", value=result)
 
     def _tell(
         self, trial: Any, process: TrialProcess, state: str, *, value: float | None = None, reason: str = ""
@@ -331,8 +331,8 @@ def _grid(one: Parameter, points: int = 5) -> list[Any]:
             return list(range(low, high + 1))
         return sorted({round(low + (high - low) * index / (points - 1)) for index in range(points)})
     if one.log:
-        low, high = math.log(one.low), math.log(one.high)
-        inner = [math.exp(low + (high - low) * index / (points - 1)) for index in range(1, points - 1)]
+        first, last = math.log(one.low), math.log(one.high)
+        inner = [math.exp(first + (last - first) * index / (points - 1)) for index in range(1, points - 1)]
         return [one.low, *inner, one.high]
     return [one.low + (one.high - one.low) * index / (points - 1) for index in range(points)]
 

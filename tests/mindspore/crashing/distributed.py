@@ -1,5 +1,5 @@
 """A distributed training that was started as a plain script."""
 
-from mindspore.communication import get_group_size, get_rank
+from mindspore.communication import init
 
-print(get_rank(), get_group_size())
+init()

@@ -63,10 +63,6 @@ print(
                 ]
                 for part in parts
             },
-            "steps": [
-                sum(step.seconds + step.own for step in traced),
-                sum(one.cpu_time_total for key, one in averages.items() if key.startswith("ProfilerStep")) / 1e6,
-            ],
         }
     )
 )

@@ -132,7 +132,8 @@ class TargetNotNormalised(Rule):
                 confidence=0.88,
                 since_step=site.first_step,
                 where=where(site.source, op=site.function),
-                why=f"targets range from {number(low)} to {number(high)}, where networks give values of about 1: of such a"
+                why=f"targets range from {number(low)} to {number(high)}, where networks give values of about 1:"
+                " of such a"
                 f" scale the loss is {number(case.loss.first)} at first and {number(median(latest))} after"
                 f" {plural(case.order.updates, 'update')}, worse than the {number(guess)} that"
                 " the mean of the targets as a constant answer would give",
@@ -160,8 +161,14 @@ class OutlierBatch(Rule):
     every = 10
     urgent = True
 
+    def __init__(self) -> None:
+        self._said: Finding | None = None
+
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         if not self._broken(case):
+            return
+        if self._said is not None:  # the step itself may no longer be kept
+            yield self._said
             return
         usual: dict[int, list[float]] = {}
         for kept in case.deep():
@@ -170,7 +177,8 @@ class OutlierBatch(Rule):
                     continue
                 size, before = abs_max(one.stats), usual.setdefault(one.tensor, [])
                 if len(before) >= 5 and size > JUMP * max(before) > 0 and self._then(case, kept):
-                    yield self._say(case, kept, info.kind, size, median(before))
+                    self._said = self._say(case, kept, info.kind, size, median(before))
+                    yield self._said
                     return
                 before.append(size)
 

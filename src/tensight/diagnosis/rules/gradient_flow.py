@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import pairwise
 
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.kept import Kept, abs_max
@@ -194,7 +195,11 @@ class ExplodingSignal(Rule):
             return None
         module, info, grows = self._amplifier(first, network, max(fed, 1.0))
         if module is None or info is None or grows < AMPLIFIED:
-            return None
+            steady = self._staircase(case, network, first)
+            if steady is None:
+                return None
+            info, grows = steady
+            return self._say(case, network, self._entry_of(case, network, info, worst), info, first, ratio, grows, True)
         entry = self._entry_of(case, network, info, worst)
         return self._say(case, network, entry, info, first, ratio, grows)
 
@@ -226,13 +231,39 @@ class ExplodingSignal(Rule):
         return best
 
     @staticmethod
+    def _staircase(case: Case, network: str, kept: Kept) -> tuple[TensorInfo, float] | None:
+        """Outputs that grow a little with each of many layers, and enormously over all; the first that has grown"
+        " much."""
+        layers = {entry.parameter.module for entry in case.layers(network)}
+        course = [
+            (info, one.stats.abs_mean or 0.0)
+            for one, info in kept.forward()
+            if info.network == network and info.node in layers
+        ]
+        sizes = [size for _, size in course]
+        if len(course) < 6 or not sizes[0] or max(sizes) < AMPLIFIED * sizes[0]:
+            return None
+        if sum(a < b for a, b in pairwise(sizes)) < 0.7 * (len(sizes) - 1):
+            return None
+        large = next(info for info, size in course if size > 10 * sizes[0])
+        return large, max(sizes) / sizes[0]
+
+    @staticmethod
     def _entry_of(case: Case, network: str, info: TensorInfo, worst: Entry) -> Entry:
         own = [entry for entry in case.ledger.of(network) if entry.parameter.module == info.node and entry.layer]
         recurrent = [entry for entry in own if "hh" in entry.name]
         return (recurrent or own or [worst])[0]
 
     def _say(
-        self, case: Case, network: str, entry: Entry, info: TensorInfo, kept: Kept, ratio: float, grows: float
+        self,
+        case: Case,
+        network: str,
+        entry: Entry,
+        info: TensorInfo,
+        kept: Kept,
+        ratio: float,
+        grows: float,
+        steady: bool = False,
     ) -> Finding:
         recurrent = "hh" in entry.name or info.type.upper() in ("RNN", "LSTM", "GRU")
         gradient = kept.gradient(entry)
@@ -248,9 +279,15 @@ class ExplodingSignal(Rule):
                 parameter=entry.name,
                 network=network,
             ),
-            why=f"the signal grows {through} in {called(info.node)} ({info.type}): its output is {number(grows)}"
-            f" times what it was"
-            f" given, and the gradient of {entry.name} has a mean magnitude of {size}, {number(ratio)} times its"
+            why=f"the signal grows {through} "
+            + (
+                f"of {called(network)}, by a little in each and {number(grows)} times over all of them: the"
+                f" activations after"
+                f" {called(info.node)} ({info.type}) are ten times those of the first layer"
+                if steady
+                else f"in {called(info.node)} ({info.type}): its output is {number(grows)} times what it was given"
+            )
+            + f", and the gradient of {entry.name} has a mean magnitude of {size}, {number(ratio)} times its"
             f" weights, in the"
             f" very first step (exploding gradient and activation); the loss is {number(case.loss.first)}",
             facts=[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tensight.diagnosis.case import Case
+from tensight.diagnosis.kept import Kept
 from tensight.diagnosis.ledger import Entry
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.words import at, number, plural, some, where
@@ -120,7 +121,7 @@ class GradientUnderflow(Rule):
         zero = total = 0
         rest = 0.0
         worst: tuple[float, str, str] = (0.0, "", "")
-        steps = 0
+        steps = lost = 0
         for kept in case.deep():
             found = False
             for one, info in kept.of_kind("gradient", "output_gradient"):
@@ -134,7 +135,8 @@ class GradientUnderflow(Rule):
                 if stats.zero / stats.count > worst[0] and info.kind == "gradient":
                     worst = (stats.zero / stats.count, info.name, info.network)
             steps += found
-        if steps < 5 or not total or zero < 0.5 * total or rest > 1e-5:
+            lost += found and self._all_lost(kept)
+        if steps < 5 or not total or ((zero < 0.5 * total or rest > 1e-5) and lost < 0.8 * steps):
             return []
         _, name, network = worst
         part = case.main_optimizer()
@@ -147,13 +149,21 @@ class GradientUnderflow(Rule):
                     part.source if part else None, parameter=name, module=name.rpartition(".")[0], network=network
                 ),
                 why=f"{number(100 * zero / total)} % of the float16 gradients are exactly zero and the rest is about"
-                f" {number(rest)}, at the lower end of half precision (6e-8): small gradients underflow, and no"
+                f" {number(rest)}, near the lower end of half precision (6e-8): small gradients underflow, and no"
                 f" loss scaling is"
                 " used",
                 facts=[("share of zeros", zero / total), ("mean magnitude of the rest, at most", rest)],
                 fix=("scale the loss with torch.amp.GradScaler, or use bfloat16, which keeps the range of float32",),
             )
         ]
+
+    @staticmethod
+    def _all_lost(kept: Kept) -> bool:
+        """A small gradient comes from the loss, and of no parameter is anything left of it."""
+        own = [one.stats for one, info in kept.of_kind("gradient") if info.dtype == "float16"]
+        given = [one.stats.abs_mean or 0.0 for one, info in kept.of_kind("output_gradient") if info.dtype == "float16"]
+        fired = all(one.stats.zero < one.stats.count for one, info in kept.forward() if "relu" in info.type.lower())
+        return bool(own) and fired and 0 < max(given, default=0.0) < 1e-3 and all(s.zero == s.count for s in own)
 
 
 class ScaleKeepsFalling(Rule):

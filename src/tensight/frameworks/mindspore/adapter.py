@@ -17,6 +17,7 @@ from tensight.frameworks.mindspore.cannot import CANNOT
 from tensight.frameworks.mindspore.cells import Cells
 from tensight.frameworks.mindspore.clipping import Clipping
 from tensight.frameworks.mindspore.graphs import Graphs
+from tensight.frameworks.mindspore.inside import Inside
 from tensight.frameworks.mindspore.loss_functions import LossFunctions
 from tensight.frameworks.mindspore.losses import Losses
 from tensight.frameworks.mindspore.networks import OPTIMIZERS, Networks
@@ -66,6 +67,7 @@ class MindSporeAdapter:
         graphs = Graphs(watching, networks, updates, losses)
         cells = self._cells = Cells(watching, networks, updates, losses, graphs, api._pynative_executor.requires_grad)
         self.shadow = graphs.shadow = Shadow(watching, networks, cells, api._JitExecutor)
+        graphs.inside = Inside(watching, networks, self.shadow)
         graphs.structure = cells.listening.structure
         backward = Backward(watching, losses, updates, cells, self.shadow)
         LossFunctions(watching, losses, cells, self._swaps)

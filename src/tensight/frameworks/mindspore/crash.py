@@ -11,14 +11,17 @@ from mindspore import Tensor, nn
 
 from tensight.frameworks.crash import Crash, Input, failed_expression, is_known, operands, operator_of, value_of
 from tensight.frameworks.mindspore.networks import OPTIMIZERS
+from tensight.frameworks.mindspore.operators import public_name
 from tensight.frameworks.mindspore.values import Unjudged, dtype_name, view
 from tensight.frameworks.source import is_user_file, source_of
 
 Frame = tuple[FrameType, int, int]
 
 # Where MindSpore's compiler was in the user's code: '# 2 In file /home/me/train.py:12~14, 8~30'.
-_COMPILED = re.compile(r"# \d+ In file ([^\n]+?):(\d+)(?:~\d+)?, \d+~\d+")
-_OPERATOR = re.compile(r"[Ff]or (?:primitive\s*)?\[?'?(\w+?)'?\]?[,:]|For '(\w+)'")
+_COMPILED = re.compile(r"# (?:\d+ )?In file ([^\n]+?):(\d+)(?:~\d+)?, \d+~\d+")
+_OPERATOR = re.compile(r"For '(\w+)'|operator\[(\w+)\]|op \[(\w+)\]|primitive\[(\w+)\]")
+_DECORATION = re.compile(r"^(?:-{10,}|- Kernel select failed:|\s*)$")
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**"}
 _BACKWARD = ("_pynative_func_grad_backward", "grad")
 _COMPILERS = ("compile", "compile_and_run", "_build_graph", "_hash_args")
 
@@ -46,7 +49,24 @@ def add_to(crash: Crash, frames: list[Frame]) -> None:
             crash.call, crash.inputs = crash.source.code, []
     operator = _OPERATOR.search(crash.message)
     if operator:
-        crash.operator = operator[1] or operator[2]
+        crash.operator = public_name(next(filter(None, operator.groups())))
+        crash.late = crash.phase != "compile" and not _made_here(crash, frames)
+    crash.message = _plain(crash.message)
+
+
+def _made_here(crash: Crash, frames: list[Frame]) -> bool:
+    """Whether the frames show the call of the operator that failed: operators run ahead of Python in PyNative mode."""
+    if crash.operator in _SIGNS and crash.source is not None:
+        return _SIGNS[crash.operator] in crash.source.code or crash.operator in crash.source.code
+    names = {frame.f_code.co_name for frame, _, _ in frames}
+    called = any(name in names for name in ("_run_op", "run_op_async", "construct", "__call__"))
+    return called or (crash.source is not None and crash.operator in crash.source.code)
+
+
+def _plain(message: str) -> str:
+    """The message without MindSpore's ruled lines and what is for its own developers."""
+    kept = [line for line in message.partition("- C++ Call Stack")[0].splitlines() if not _DECORATION.match(line)]
+    return "\n".join(kept) or message
 
 
 def _cell(crash: Crash, frames: list[Frame]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from mindspore import Tensor, nn
 
 from tensight.frameworks.identity import IdentityMap
+from tensight.frameworks.mindspore.inside import Inside
 from tensight.frameworks.mindspore.losses import Losses
 from tensight.frameworks.mindspore.networks import OPTIMIZERS, Known, Networks, has_parameters, is_wrapper
 from tensight.frameworks.mindspore.shadow import Shadow
@@ -21,8 +22,8 @@ from tensight.frameworks.patches import Patches
 
 Call = Callable[..., Any]
 
-_REASON = "it is compiled and runs outside Python"
-_REMEDY = "run in PyNative mode (mindspore.set_context(mode=mindspore.PYNATIVE_MODE), no jit) to see inside"
+_REASON = "it is compiled and runs outside Python; a step is run again as Python, in a copy, from time to time"
+_REMEDY = "run in PyNative mode (mindspore.set_context(mode=mindspore.PYNATIVE_MODE), no jit) to see every step"
 
 
 class Graphs:
@@ -30,6 +31,7 @@ class Graphs:
 
     def __init__(self, watching: Watching, networks: Networks, updates: Updates, losses: Losses) -> None:
         self.shadow: Shadow | None = None
+        self.inside: Inside | None = None
         self.structure: Structure | None = None
         self._watching = watching
         self._networks = networks
@@ -107,9 +109,14 @@ class Graphs:
             return
         self._trained(network.name, result)
         watching.gap(f"gradients inside {network.name}", _REASON, _REMEDY)
+        watching.probe("look inside", self._look, True)
         for optimizer in optimizers:
             self._updates.weights_after(optimizer)
             self._updates.stepped(optimizer)
+
+    def _look(self, gradients: bool) -> None:
+        if self.inside is not None:
+            self.inside.look(gradients=gradients)
 
     def _trained(self, network: str, result: Any) -> None:
         self._losses.network = network
@@ -171,6 +178,7 @@ class Graphs:
         watching.gap(f"cells inside {'the gradient function' if gradient else name}", _REASON, _REMEDY)
         first = result[0] if gradient and isinstance(result, (tuple, list)) and result else result
         self._trained(networks[0].name if networks else "", first)
+        watching.probe("look inside", self._look, not gradient)
         for optimizer in stepped:
             watching.gap(f"gradients inside {name}", _REASON, _REMEDY)
             self._updates.weights_after(optimizer)

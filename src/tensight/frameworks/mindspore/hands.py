@@ -109,7 +109,12 @@ class MindSporeHands:
 
     def double(self, model: Any) -> Any | None:
         made = self.copy(model)
-        return None if made is None else made.to_float(mindspore.float64)
+        if made is None:
+            return None
+        for parameter in made.get_parameters():
+            if parameter.dtype in (mindspore.float32, mindspore.float16, mindspore.bfloat16):
+                parameter.set_dtype(mindspore.float64)
+        return made
 
     def copy(self, model: Any) -> Any | None:
         try:

@@ -92,6 +92,9 @@ class Weight:
     def name(self) -> str:
         return f"{self.node}.{self.slot}" if self.node else self.slot
 
+    def forget_slots(self) -> None:
+        self._value = self._gradient = None
+
     def value(self, watching: Watching, tensor: Tensor) -> Slot:
         if self._value is None:
             self._value = watching.declare(
@@ -147,6 +150,16 @@ class Networks:
     def weights(self) -> list[Weight]:
         """All that are known, of networks and of optimizers."""
         return [weight for _, weight in self._weights.items()]
+
+    def forget_slots(self) -> None:
+        """In a copy, for another sink: what was declared is not known to it."""
+        for weight in self.weights():
+            weight.forget_slots()
+        for network in self.all:
+            network.inputs.clear()
+            network.fresh = False
+            for cell in network.cells:
+                cell.slots.clear()
 
     def weight(self, parameter: Tensor) -> Weight | None:
         return self._weights.get(parameter)

@@ -57,6 +57,7 @@ class Shadow:
         self._executor = executor  # the class whose call runs what jit has compiled
         self._unit: Unit | None = None
         self._gradients: list[tuple[Tensor, Array | None]] | None = None  # in a copy: of the step
+        self.copier: Callable[[Any, Callable[[], bytes]], bytes | None] | None = None  # runs something in a copy
 
     # in the training
 
@@ -78,6 +79,10 @@ class Shadow:
             held = [weight for weight in flat(tuple(weights)) if isinstance(weight, Parameter)]
             values = list(flat(result))[-len(held) :]
             self._gradients += [(weight, facts.array_of(value)) for weight, value in zip(held, values)]
+            if self._watching.all:
+                for weight, value in zip(held, values):
+                    slot = self._networks.stranger(weight).gradient(self._watching, value)
+                    self._watching.look(slot, value, "backward")
 
     def _begin(self, unit: Unit) -> Unit:
         unit.step = self._watching.sink.step
@@ -122,7 +127,7 @@ class Shadow:
         """The step under full observation. Only in a copy: it changes weights, and the mode of the process."""
         unit = self._unit
         assert unit is not None
-        self._become_copy()
+        self._become_copy(_Silence(self._watching.sink))
         self._put_weights_back()
         if unit.random is not None:
             with contextlib.suppress(RuntimeError, ValueError, TypeError):
@@ -147,9 +152,23 @@ class Shadow:
             trouble.append("run again in PyNative mode, all its values were finite")
         return Again(seen, value, "; ".join(trouble[:2]), exact=not unit.compiled)
 
-    def _become_copy(self) -> None:
-        """Nobody hears this process; compiled code runs as Python."""
-        self._watching.sink = _Silence(self._watching.sink)
+    def run_observed(self, sink: Any) -> str:
+        """In a copy: the step again, told to another sink; answers what went wrong."""
+        unit = self._unit
+        assert unit is not None
+        self._become_copy(sink)
+        self._put_weights_back()
+        self._gradients = []
+        try:
+            self._run(unit)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}".splitlines()[0]
+        return ""
+
+    def _become_copy(self, sink: Any) -> None:
+        """Nobody hears this process but `sink`; compiled code runs as Python."""
+        self._watching.sink = sink
+        self._networks.forget_slots()
         self._watching.busy = self._watching.backward = False
         self._cells.inside = 0
         self._cells.stack.clear()
@@ -203,6 +222,7 @@ class _Silence:
         self.level = "watch"
         self.keep_tensors = False
         self.needs_version = 0
+        self.structure = False
 
     def __getattr__(self, name: str) -> Call:
         return _nothing

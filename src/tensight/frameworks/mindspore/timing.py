@@ -65,6 +65,8 @@ class MindSporeTiming:
         self._inside = 0
         self._updates = self._compiled_calls = self._forwards = self._backwards = 0
         self._compiles: list[tuple[int, float]] = []  # step, seconds
+        self._graphs: set[str] = set()
+        self._fresh = True
         self._waits: list[float] = []
         self._batches = self._all_batches = 0
         self._feed: Source | None = None
@@ -120,6 +122,9 @@ class MindSporeTiming:
         def __call__(cell: Any, *args: Any, **kwargs: Any) -> Any:
             if not self.on or self._inside or not self.clock.mine():
                 return original(cell, *args, **kwargs)
+            if self._fresh:
+                self._fresh = False
+                self.clock.cut()  # what the program did before its first step is no part of it
             update = isinstance(cell, OPTIMIZERS)
             whole = is_wrapper(cell)
             if not self.clock.stack and not update:
@@ -178,9 +183,10 @@ class MindSporeTiming:
             # the compiler reads the Python it finds: ours must not be there
             with self._patches.lifted():
                 result = original(*args, **kwargs)
-            took = now() - began
-            if took > 0.002:  # a graph that is known already is only looked up
-                self._compiles.append((self.steps.number, took))
+            graph = str(result[0] if isinstance(result, tuple) else result)
+            if graph not in self._graphs:  # one that is known already is only looked up
+                self._graphs.add(graph)
+                self._compiles.append((self.steps.number, now() - began))
             return result
 
         return compile
@@ -224,6 +230,7 @@ class MindSporeTiming:
         self._ending = False
         if self._mode is None:
             self._mode = user_source()
+        self.clock.settle()
         collecting, collections = self.pauses.cut()
         facts = {"collecting": collecting, "collections": collections, "batches": self._batches}
         self._batches = 0

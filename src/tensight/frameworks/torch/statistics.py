@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -35,6 +36,9 @@ class Job(NamedTuple):
 
 
 native: ModuleType | None = kernel if kernel.available() else None
+if native is not None:
+    # the threads that torch's own operators run on; nothing is said where it has others
+    native.share_threads(str(Path(torch.__file__).parent / "lib" / "libgomp.so.1"))
 _NAMES: dict[torch.dtype, str] = {}
 _CODES: dict[torch.dtype, int] = {
     dtype: kernel.DTYPES[name] for name in kernel.DTYPES if isinstance(dtype := getattr(torch, name, None), torch.dtype)

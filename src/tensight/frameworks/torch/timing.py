@@ -73,6 +73,7 @@ class TorchTiming:
         self._annotations: list[Any] = []
         self._step_annotation: Any = None
         self._batch = 0
+        self._fresh = True
         self._hooks: list[Any] = []
 
     # putting on and taking off
@@ -155,6 +156,9 @@ class TorchTiming:
         return __call__
 
     def enter(self, part: Part5) -> None:
+        if self._fresh:
+            self._fresh = False
+            self.clock.cut()  # what the program did before its first step is no part of it
         self.clock.enter(part)
         if self.steps.window == "trace":
             note = torch.profiler.record_function(f"tensight: {part}")
@@ -221,6 +225,7 @@ class TorchTiming:
         window = self.steps.window
         if window is None:
             return
+        self.clock.settle()
         collecting, collections = self.pauses.cut()
         batches, iterators = self.loaders.cut()
         facts: dict[str, Any] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tensight.errors import CallbackError, UsageError
@@ -13,8 +13,8 @@ MOMENTS = ("begin", "epoch_begin", "step_begin", "step_end", "epoch_end", "end")
 class Params(dict[str, Any]):
     """What callbacks know of the training, as a dictionary whose entries are attributes too.
 
-    Epochs and steps are counted from 1, steps through all epochs: `cur_epoch_num`, `cur_step_num`, `batch_num` (batches of
-    an epoch, None when unknown), `epoch_num`; `network`, `train_network`, `loss_fn`, `optimizer`, `train_dataset`,
+    Epochs and steps are counted from 1, steps through all epochs: `cur_epoch_num`, `cur_step_num`, `batch_num` (batches
+    of an epoch, None when unknown), `epoch_num`; `network`, `train_network`, `loss_fn`, `optimizer`, `train_dataset`,
     `train_dataset_element` (the batch), `net_outputs` (the loss; in an evaluation what the network answered), `mode`
     ('train' or 'eval'), `metrics`. Anything may be added.
 
@@ -94,6 +94,9 @@ class Callback:
     def end(self, run_context: RunContext) -> None:
         """After the last epoch."""
 
+    def release(self) -> None:
+        """After everything, also when the training failed: give back what is held, a file or a signal's handler."""
+
     def on_train_begin(self, run_context: RunContext) -> None:
         self.begin(run_context)
 
@@ -143,8 +146,9 @@ class CallbackList:
     """
 
     def __init__(self, callbacks: Callbacks) -> None:
-        given: Iterable[Any] = () if callbacks is None else callbacks if _is_many(callbacks) else (callbacks,)
-        self.callbacks = list(given)
+        self.callbacks: list[Any] = [] if callbacks is None else [callbacks]
+        if isinstance(callbacks, (list, tuple)):
+            self.callbacks = list(callbacks)
         for one in self.callbacks:
             if not hasattr(one, "on_train_step_end"):
                 raise UsageError(f"callbacks: {one!r} is no callback; derive a class from tensight.kit.Callback")
@@ -160,7 +164,3 @@ class CallbackList:
                     f"callback {type(callback).__name__} failed in {moment} (epoch {params.get('cur_epoch_num')}, step"
                     f" {params.get('cur_step_num')}): {type(error).__name__}: {error}"
                 ) from error
-
-
-def _is_many(callbacks: object) -> bool:
-    return isinstance(callbacks, (list, tuple))

@@ -93,6 +93,8 @@ class ModelCheckpoint(Callback):
         params = run_context.original_args()
         if params.cur_step_num > self._saved_step:
             self._save(params)
+
+    def release(self) -> None:
         if self._background is not None:
             self._background.wait()
 
@@ -102,8 +104,7 @@ class ModelCheckpoint(Callback):
         if every and step - self._saved_step >= every:
             return True
         return bool(
-            config.save_checkpoint_seconds
-            and time.monotonic() - self._saved_time >= config.save_checkpoint_seconds
+            config.save_checkpoint_seconds and time.monotonic() - self._saved_time >= config.save_checkpoint_seconds
         )
 
     def _save(self, params: Params) -> None:
@@ -162,7 +163,7 @@ class Background:
     def _work(self) -> None:
         while True:
             try:
-                task = self._queue.get(timeout=5 if threading.main_thread().is_alive() else 0.01)
+                task = self._queue.get(timeout=0.2)
             except queue.Empty:
                 if not threading.main_thread().is_alive():
                     return  # the program is over and nobody said so

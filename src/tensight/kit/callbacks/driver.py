@@ -72,6 +72,14 @@ class Driver:
         if self._leave("training"):
             self._tell("end")
 
+    def release(self) -> None:
+        """The training is over, whether it ended well or not; a second time does nothing."""
+        self._open.clear()
+        for callback in self.callbacks.callbacks:
+            release = getattr(callback, "release", None)
+            if release is not None:
+                release()
+
     def _enter(self, what: str) -> None:
         self._open.append(what)
 

@@ -97,7 +97,9 @@ class SaveBest(Callback):
     def _look(self, run_context: RunContext) -> None:
         result = self._model.eval(self._dataset)
         if self._metric not in result:
-            raise UsageError(f"SaveBest: the model has no metric {self._metric!r}; it has {', '.join(result) or 'none'}")
+            raise UsageError(
+                f"SaveBest: the model has no metric {self._metric!r}; it has {', '.join(result) or 'none'}"
+            )
         if self._best.better(float(result[self._metric])):
             network = run_context.original_args().train_network
             path = self._directory / f"{self._best.value}.safetensors"

@@ -33,7 +33,9 @@ class LearningRateScheduler(Callback):
 
     def _set(self, params: Params, rate: float) -> None:
         if not isinstance(rate, (int, float)) or not math.isfinite(rate) or rate < 0:
-            raise UsageError(f"LearningRateScheduler: {rate!r} is no learning rate; the function must answer a number >= 0")
+            raise UsageError(
+                f"LearningRateScheduler: {rate!r} is no learning rate; the function must answer a number >= 0"
+            )
         set_rate(params, float(rate))
 
 
@@ -66,7 +68,9 @@ class ReduceLROnPlateau(Callback):
         params = run_context.original_args()
         value = monitored(params, self._monitor)
         if value is None:
-            raise UsageError(f"ReduceLROnPlateau: there is no {self._monitor!r} to watch; use Model.fit, or monitor 'loss'")
+            raise UsageError(
+                f"ReduceLROnPlateau: there is no {self._monitor!r} to watch; use Model.fit, or monitor 'loss'"
+            )
         if self._cooling:
             self._cooling -= 1
             self._wait = 0

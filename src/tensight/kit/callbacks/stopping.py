@@ -120,7 +120,7 @@ class OnRequestExit(Callback):
         if self.requested:
             self._leave(run_context)
 
-    def on_train_end(self, run_context: RunContext) -> None:
+    def release(self) -> None:
         if self._set:
             signal.signal(self._signal, self._before if self._before is not None else signal.SIG_DFL)
             self._set = False

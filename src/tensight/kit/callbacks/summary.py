@@ -14,7 +14,14 @@ from tensight.kit.loss_landscape import landscape
 from tensight.kit.summaries import SummaryWriter, TensorBoardWriter
 from tensight.watchpoints.selectors import Selector
 
-KNOWN = {"collect_metric", "collect_graph", "collect_input_data", "collect_train_lineage", "histogram_regular", "collect_landscape"}
+KNOWN = {
+    "collect_metric",
+    "collect_graph",
+    "collect_input_data",
+    "collect_train_lineage",
+    "histogram_regular",
+    "collect_landscape",
+}
 _HISTOGRAMS = 5  # parameters that get a histogram when none are named
 
 
@@ -41,7 +48,9 @@ class SummaryCollector(Callback):
         asked = dict(collect_specified_data or {})
         unknown = sorted(set(asked) - KNOWN)
         if unknown:
-            raise UsageError(f"SummaryCollector: there is no {unknown[0]!r} to collect; there are {', '.join(sorted(KNOWN))}")
+            raise UsageError(
+                f"SummaryCollector: there is no {unknown[0]!r} to collect; there are {', '.join(sorted(KNOWN))}"
+            )
         self._folder = Path(summary_dir)
         self._every = collect_freq
         self._asked = asked
@@ -80,7 +89,9 @@ class SummaryCollector(Callback):
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         params = run_context.original_args()
-        found = {f"eval/{name}": float(value) for name, value in (params.get("metrics") or {}).items() if _is_number(value)}
+        found = {
+            f"eval/{name}": float(value) for name, value in (params.get("metrics") or {}).items() if _is_number(value)
+        }
         if found:
             for writer in self._writers:
                 writer.scalars(params.cur_step_num, found)
@@ -92,6 +103,8 @@ class SummaryCollector(Callback):
             options = dict(asked) if isinstance(asked, Mapping) else {}
             found = landscape(params.network, params.loss_fn, params.train_dataset_element, **options)
             self._fact("landscape", {"axis": found.axis, "losses": found.losses})
+
+    def release(self) -> None:
         for writer in self._writers:
             writer.close()
         self._writers = []
@@ -105,7 +118,13 @@ class SummaryCollector(Callback):
 
     def _data(self, params: Params) -> None:
         batch = params.get("train_dataset_element")
-        items = list(batch.values()) if isinstance(batch, dict) else list(batch) if isinstance(batch, (tuple, list)) else [batch]
+        items = (
+            list(batch.values())
+            if isinstance(batch, dict)
+            else list(batch)
+            if isinstance(batch, (tuple, list))
+            else [batch]
+        )
         arrays = [array(item) for item in items if hasattr(item, "shape")]
         if not arrays:
             return

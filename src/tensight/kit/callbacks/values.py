@@ -55,7 +55,9 @@ class Best:
     def __init__(self, name: str, mode: str, min_delta: float = 0.0) -> None:
         if mode not in ("auto", "min", "max"):
             raise UsageError(f"mode {mode!r} is none of auto, min, max")
-        up = mode == "max" or (mode == "auto" and any(word in name for word in ("acc", "f1", "F1", "auc", "precision", "recall")))
+        up = mode == "max" or (
+            mode == "auto" and any(word in name for word in ("acc", "f1", "F1", "auc", "precision", "recall"))
+        )
         self._sign = 1.0 if up else -1.0
         self._delta = abs(min_delta)
         self.value = -self._sign * math.inf

@@ -204,7 +204,7 @@ class ConfusionMatrix(Gathering):
 class ROC(Gathering):
     """The ROC curve, by scikit-learn: `eval` answers false positive rates, true positive rates and thresholds.
 
-    `pos_label` is the class that counts as positive; scores are [N], or [N, C] of which the column of that class is taken.
+    `pos_label` is the class that counts as positive; scores are [N], or [N, C] with a column for that class.
     """
 
     rows = ("scores", "labels")
@@ -246,8 +246,8 @@ def class_numbers(metric: object, predicted: Array, wanted: Array) -> tuple[Arra
         predicted = predicted.argmax(1)
     if predicted.shape != wanted.shape:
         raise UsageError(
-            f"{type(metric).__name__}.update: predictions {list(predicted.shape)} do not fit labels {list(wanted.shape)};"
-            " scores are [N, C, …] and labels [N, …]"
+            f"{type(metric).__name__}.update: predictions {list(predicted.shape)} do not fit labels"
+            f" {list(wanted.shape)}; scores are [N, C, …] and labels [N, …]"
         )
     return _whole(metric, predicted), _whole(metric, wanted)
 

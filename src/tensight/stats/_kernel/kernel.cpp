@@ -70,6 +70,14 @@ class PlainArithmetic {
 #endif
 };
 
+}  // namespace
+}  // namespace tensight
+
+#include "team.h"
+
+namespace tensight {
+namespace {
+
 // One tensor as Python writes it: words, with shape, strides and strides of the earlier copy behind them.
 struct Item {
     const void* now;
@@ -91,7 +99,7 @@ bool is_valid(const Task& task) {
 
 using namespace tensight;
 
-TENSIGHT_EXPORT int tensight_abi() { return 1; }
+TENSIGHT_EXPORT int tensight_abi() { return 2; }
 
 TENSIGHT_EXPORT int tensight_variants() { return kVariantCount; }
 
@@ -103,33 +111,45 @@ TENSIGHT_EXPORT int tensight_chosen() { return chosen; }
 
 TENSIGHT_EXPORT void tensight_choose(int i) { chosen = i < 0 ? best_variant() : i; }
 
+// Read large tensors with the threads behind this entry point, on the calling thread; null: on the calling thread alone.
+TENSIGHT_EXPORT void tensight_share_threads(void* parallel) {
+    team = reinterpret_cast<Parallel>(parallel);
+    team_owner = pthread_self();
+}
+
 // A contiguous tensor of `count` values. 0 when done, 1 when the arguments make no sense.
 TENSIGHT_EXPORT int tensight_contiguous(const void* now, int32_t dtype, int64_t count, const void* before,
                                         const Needs* needs, Result* result) {
-    const int64_t stride = 1;
-    const Task task = {now, before, dtype, 1, &count, &stride, &stride};
+    const Task task = {now, before, dtype, 1, &count, &kStride, &kStride};
     if (!is_valid(task)) return 1;
-    const PlainArithmetic plain;
-    kVariants[chosen].pass(task, needs, result, reinterpret_cast<int64_t*>(result + 1));
+    Unit unit = {task, needs, result, reinterpret_cast<int64_t*>(result + 1), 0};
+    read_all(kVariants[chosen].pass, &unit, 1);
     return 0;
 }
 
 // `count` items, one after the other in `words`; results likewise, each followed by its ranges. 0 when done, else
-// the number, from 1, of the item that makes no sense.
+// the number, from 1, of the item that makes no sense, and -1 when there is no memory.
 TENSIGHT_EXPORT int64_t tensight_many(const int64_t* words, int64_t count, int64_t* results) {
-    const PlainArithmetic plain;
-    for (int64_t i = 0; i < count; ++i) {
+    Unit* units = static_cast<Unit*>(malloc(size_t(count ? count : 1) * sizeof(Unit)));
+    if (!units) return -1;
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < count && !wrong; ++i) {
         const Item* item = reinterpret_cast<const Item*>(words);
         const int64_t* dimensions = words + sizeof(Item) / sizeof(int64_t);
         const int64_t rank = item->rank;
         const Task task = {item->now,  item->before,      int32_t(item->dtype),  int32_t(rank),
                            dimensions, dimensions + rank, dimensions + 2 * rank};
-        if (!is_valid(task)) return i + 1;
+        if (!is_valid(task)) {
+            wrong = i + 1;
+            break;
+        }
         Result* result = reinterpret_cast<Result*>(results);
         int64_t* within = reinterpret_cast<int64_t*>(result + 1);
-        kVariants[chosen].pass(task, item->needs, result, within);
+        units[i] = {task, item->needs, result, within, 0};
         words = dimensions + 3 * rank;
         results = within + (item->needs ? item->needs->ranges : 0);
     }
-    return 0;
+    if (!wrong) read_all(kVariants[chosen].pass, units, count);
+    free(units);
+    return wrong;
 }

@@ -188,7 +188,7 @@ async function openSingle(group: GraphGroup, query: Record<string, string | numb
     next.add(inner[0]!.key);
     now = await ask("group", { ...query, key: inner[0]!.key });
   }
-  opened.value = next;
+  opened.value = new Set([...opened.peek(), ...next]);
 }
 
 /** What stands near a module, laid out: for the tensor view. */

@@ -16,7 +16,8 @@ export function Header(): JSX.Element {
   const run = route.value.run ?? "";
   const about = summary.value;
   const now = control.value;
-  const state = now && now.state !== "ended" ? now.state : about?.row.ended;
+  const killed = now?.state === "lost" && about?.row.ended === "killed";
+  const state = now && now.state !== "ended" && !killed ? now.state : about?.row.ended;
   const ranks = [...columns.value.keys()];
   const epoch = rows.value?.epoch[rows.value.epoch.length - 1];
   return (
@@ -46,7 +47,7 @@ export function Header(): JSX.Element {
         <span class="ellipsis reason" role="status">
           {now?.state === "paused" && now.node !== null
             ? `at ${nodeName(now.node)}, ${now.phase}: ${shown(now.reason)}`
-            : now && now.state !== "running" && now.state !== "ended"
+            : now && now.state !== "running" && now.state !== "ended" && !killed
               ? shown(now.reason)
               : ""}
         </span>
@@ -82,7 +83,12 @@ export function Header(): JSX.Element {
       </header>
       {isLive.value && <Controls />}
       <RankTrouble />
-      {now?.state === "lost" && (
+      {killed && (
+        <div class="banner bad" role="alert">
+          The training was killed from outside ({shown(now.client)}). What it wrote is all here.
+        </div>
+      )}
+      {now?.state === "lost" && !killed && (
         <div class="banner warn" role="alert">
           The connection to the training is lost ({shown(now.client)}). What it wrote is all here. If it still runs, it
           comes back by itself; it has gone on by itself if it was paused.

@@ -30,12 +30,12 @@ export function Flame({ of }: { of: RankTime }): JSX.Element | null {
           <div class="flame-row" key={depth}>
             {cells.map((cell) =>
               cell.module === null ? (
-                <span key={cell.key} class="flame-cell empty-cell" style={{ flex: `${cell.size} 1 0` }} />
+                <span key={cell.key} class="flame-cell empty-cell" style={{ flex: `${cell.size * 1e9} 1 0` }} />
               ) : (
                 <button
                   key={cell.key}
                   class="flame-cell"
-                  style={{ flex: `${cell.size} 1 0` }}
+                  style={{ flex: `${cell.size * 1e9} 1 0` }}
                   title={`${nodeName(cell.module.path)} ${shown(cell.module.type ?? "")}: forward ${duration(num(cell.module.forward) ?? 0)}, backward ${duration(num(cell.module.backward) ?? 0)}, ${percent(cell.size / (whole || 1))}`}
                   onClick={() => setRoot(cell.module!.path)}
                 >

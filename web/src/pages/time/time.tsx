@@ -61,7 +61,7 @@ function Split({ of }: { of: RankTime }): JSX.Element {
           <span key={part} class={`part-${part}`} style={{ width: `${(100 * num(of.split[part])!) / whole}%` }} title={`${part}: ${duration(num(of.split[part])!)}`} />
         ))}
       </div>
-      <div class="legend">
+      <div class="time-legend">
         {PARTS.map((part) => (
           <span key={part}>
             <i class={`part-${part}`} />

@@ -61,6 +61,18 @@ class MindSporeBackend:
             if name in values:
                 parameter.set_data(Tensor(np.ascontiguousarray(values[name]), parameter.dtype))
 
+    def remember(self, network: nn.Cell, optimizer: Any) -> Callable[[], None]:
+        held = {id(one): one for cell in (network, optimizer) if cell is not None for one in cell.get_parameters()}
+        values = {key: copied(one) for key, one in held.items()}
+        random = mindspore.get_rng_state()
+
+        def restore() -> None:
+            mindspore.set_rng_state(random)
+            for key, one in held.items():
+                one.set_data(Tensor(values[key], one.dtype))
+
+        return restore
+
     def native(self, network: nn.Cell, optimizer: Any, info: Mapping[str, Any]) -> Callable[[Path], None]:
         held = dict(network.parameters_and_names())
         if optimizer is not None:

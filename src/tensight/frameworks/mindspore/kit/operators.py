@@ -1,4 +1,4 @@
-"""The operators of a piece of work in PyNative mode: their cell, dtypes, and whether they made a bad value of good ones."""
+"""The operators of a piece of work in PyNative mode: cell, dtypes, and whether one made a bad value of good ones."""
 
 from __future__ import annotations
 

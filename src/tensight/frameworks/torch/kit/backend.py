@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -74,6 +75,25 @@ class TorchBackend:
             }
         )
 
+    def remember(self, network: nn.Module, optimizer: Any) -> Callable[[], None]:
+        weights = _copied(stripped(network).state_dict())
+        states = None if optimizer is None else copy.deepcopy(optimizer.state_dict())
+        gradients = [(one, None if one.grad is None else one.grad.clone()) for one in network.parameters()]
+        random = torch.get_rng_state()
+        device = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else None
+
+        def restore() -> None:
+            torch.set_rng_state(random)
+            if device is not None:
+                torch.cuda.set_rng_state_all(device)
+            stripped(network).load_state_dict(weights)
+            if states is not None:
+                optimizer.load_state_dict(states)
+            for parameter, gradient in gradients:
+                parameter.grad = gradient
+
+        return restore
+
     def native(self, network: nn.Module, optimizer: Any, info: Mapping[str, Any]) -> Callable[[Path], None]:
         content: dict[str, Any] = {"model": _copied(stripped(network).state_dict())}
         if optimizer is not None:
@@ -114,9 +134,13 @@ class TorchBackend:
     def launch_blocking(self) -> str:
         os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
         if torch.cuda.is_available() and torch.cuda.is_initialized():
-            return "CUDA runs already and reads CUDA_LAUNCH_BLOCKING only at its start: set it before the first GPU call"
+            return (
+                "CUDA runs already and reads CUDA_LAUNCH_BLOCKING only at its start: set it before the first GPU call"
+            )
         if not torch.cuda.is_available():
-            return "PyTorch runs operators of the CPU one after the other anyway; for GPUs CUDA_LAUNCH_BLOCKING=1 is set"
+            return (
+                "PyTorch runs operators of the CPU one after the other anyway; for GPUs CUDA_LAUNCH_BLOCKING=1 is set"
+            )
         return "CUDA_LAUNCH_BLOCKING=1 is set: a GPU operator's error now comes from its own line"
 
     def gather(self, value: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""`tensight.print` inside `torch.compile`: an operator with an effect, so that the graph is neither broken nor reordered."""
+"""`tensight.print` inside `torch.compile`: an operator with an effect, so that the graph is not broken."""
 
 from __future__ import annotations
 

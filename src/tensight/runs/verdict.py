@@ -1,0 +1,36 @@
+"""The last word on a run, which must not say more than is known."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from tensight.records.run import Ended
+from tensight.runs import beats
+
+if TYPE_CHECKING:
+    from tensight.runs.run import Run
+
+
+def nothing_wrong(ended: Ended) -> str:
+    """What is said when there is no finding.
+
+    >>> nothing_wrong("finished"), nothing_wrong("killed")
+    ('nothing was found wrong', 'nothing was found wrong so far')
+    """
+    return "nothing was found wrong" + (" so far" if ended in ("killed", "running") else "")
+
+
+def gone_ranks(run: Run) -> list[str]:
+    """Each rank of several that has ended without a word, and where it was last seen."""
+    if len(run.readers) < 2:
+        return []
+    said: list[str] = []
+    for rank, reader in run.readers.items():
+        if reader.end is None and not reader.alive:
+            beat = beats.read(run.path, rank)
+            steps = len(reader.steps)
+            where = f", last seen in {beat.operation} ({beat.place})" if beat is not None and beat.operation else ""
+            since = f" at {time.strftime('%H:%M:%S', time.localtime(beat.time))} or after" if beat is not None else ""
+            said.append(f"rank {rank} was killed{since}, {steps} steps of it are recorded{where}")
+    return said

@@ -1,0 +1,134 @@
+"""Loss scale by its rules, and operators in low precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mindspore
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensight.errors import TensightError, UsageError
+from tensight.kit import DynamicLossScaleManager, FixedLossScaleManager, low_precision, scale_one_test
+from tensight.kit.loss_scale import MOST_OVERFLOWS
+from tensight.kit.precision import loss_dtype_trouble
+from tests.kit.nets import FRAMEWORKS, training
+
+
+@given(pattern=st.lists(st.booleans(), max_size=60), window=st.integers(1, 6))
+def test_a_dynamic_scale_equals_mindspores(pattern: list[bool], window: int) -> None:
+    ours = DynamicLossScaleManager(4, 2, window)
+    theirs = mindspore.DynamicLossScaleManager(4, 2, window)
+    for overflow in pattern:
+        theirs.update_loss_scale(overflow)
+        assert ours.update(overflow) == theirs.get_loss_scale()
+
+
+def test_overflows_without_an_end_become_an_error() -> None:
+    scale = FixedLossScaleManager(2)
+    for _ in range(MOST_OVERFLOWS):
+        scale.update(True)
+    with pytest.raises(TensightError, match="overflowed in 1001 steps in a row"):
+        scale.update(True)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: FixedLossScaleManager(0), "a number from 1 on"),
+        (lambda: DynamicLossScaleManager(scale_factor=1), "above 1"),
+        (lambda: DynamicLossScaleManager(scale_window=0), "from 1 on"),
+    ],
+)
+def test_wrong_settings_get_one_sentence(call: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        call()
+
+
+def half(framework: str) -> Any:
+    made = training(framework)
+    if framework == "torch":
+        made.network.half()
+        made.data = [(x.half(), y) for x, y in made.data]
+    else:
+        made.network.to_float(mindspore.float16)
+    return made
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_operators_in_low_precision_are_listed_with_their_module(framework: str) -> None:
+    made = half(framework)
+    x, y = made.data[0]
+    rows = low_precision(made.network, lambda: made.loss_fn(made.network(x), y))
+    assert {row.module for row in rows} >= {"first", "act", "second"}
+    assert {row.dtype for row in rows} == {"float16"}
+    assert not [row for row in rows if row.module == "first" and row.risk]
+    if framework == "torch":
+        assert "float32" in next(row for row in rows if "softmax" in row.name).risk
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_in_float32_nothing_is_listed(framework: str) -> None:
+    made = training(framework)
+    assert low_precision(made.network, lambda: made.network(made.data[0][0])) == []
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_loss_should_be_in_float32(framework: str) -> None:
+    made = training(framework)
+    assert loss_dtype_trouble(made.tensor(np.float32(1))) == ""
+    assert "float16" in loss_dtype_trouble(made.tensor(np.float16(1)))
+
+
+class Exploding(torch.nn.Module):
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.line = torch.nn.Linear(4, 3)
+        self.factor = factor
+
+    def forward(self, x: Any) -> Any:
+        return torch.exp(self.line(x).abs() * self.factor)
+
+
+def scaled(factor: float, scale: float) -> Any:
+    torch.manual_seed(0)
+    net = Exploding(factor)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    batch = (torch.ones(2, 4), torch.ones(2, 3))
+    found = scale_one_test(net, torch.nn.MSELoss(), optimizer, batch, scale)
+    for name, value in net.state_dict().items():
+        assert torch.equal(value, before[name])
+    assert optimizer.param_groups[0]["lr"] == 0.1
+    return found
+
+
+def test_with_a_scale_of_one_the_operator_is_named() -> None:
+    found = scaled(1000.0, 65536.0)
+    assert (found.overflow_scaled, found.overflow_unscaled) == (True, True)
+    assert found.first.name == "aten.exp"
+    assert "test_precision.py" in found.first.place
+    assert "an operator overflows: aten.exp in" in found.verdict
+
+
+def test_only_the_scale_overflows() -> None:
+    found = scaled(3.0, 3e38)
+    assert (found.overflow_scaled, found.overflow_unscaled) == (True, False)
+    assert "lower it" in found.verdict
+
+
+def test_nothing_overflows() -> None:
+    assert scaled(1.0, 1024.0).verdict == "nothing overflows, neither with a scale of 1024 nor of 1"
+
+
+def test_scale_one_on_mindspore_leaves_the_weights() -> None:
+    made = training("mindspore")
+    before = {name: value.asnumpy().copy() for name, value in made.network.parameters_and_names()}
+    x, y = made.data[0]
+    found = scale_one_test(made.network, made.loss_fn, made.optimizer, (x * float("inf"), y))
+    assert found.overflow_unscaled
+    for name, value in made.network.parameters_and_names():
+        np.testing.assert_array_equal(value.asnumpy(), before[name])
