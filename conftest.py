@@ -1,3 +1,27 @@
-"""What pytest must not collect: scripts that run when they are imported."""
+"""What pytest must not collect, and what no test may leave behind."""
 
-collect_ignore_glob = ["src/tensight/cli/demos/*", "src/tensight/session/site/*", "tests/*/programs/*"]
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+# scripts that run when they are imported
+collect_ignore_glob = [
+    "src/tensight/cli/demos/*",
+    "src/tensight/session/site/*",
+    "src/tensight/tuning/site/*",
+    "tests/*/programs/*",
+    "tests/*/recorded/*",
+]
+
+
+@pytest.fixture(autouse=True)
+def _no_session_is_left() -> Iterator[None]:
+    """A session that a test leaves open would be found by the next one in this process."""
+    yield
+    holder = sys.modules.get("tensight.session.current")
+    if holder is not None and holder.current() is not None:
+        left, holder._sessions[:] = list(holder._sessions), []
+        pytest.fail(f"{left} was left open")

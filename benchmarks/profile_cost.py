@@ -25,7 +25,8 @@ import torch
 from torch import nn
 torch.manual_seed(0); torch.set_num_threads(1)
 way = sys.argv[1]
-model = nn.Sequential(nn.Linear(128, 256), *(m for _ in range(8) for m in (nn.Linear(256, 256), nn.ReLU())), nn.Linear(256, 8))
+layers = (m for _ in range(8) for m in (nn.Linear(256, 256), nn.ReLU()))
+model = nn.Sequential(nn.Linear(128, 256), *layers, nn.Linear(256, 8))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 x, y = torch.randn(128, 128), torch.randint(0, 8, (128,))
 marks = []
@@ -103,7 +104,8 @@ def large_trace(megabytes: int) -> bool:
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
         print(
             f"{path.stat().st_size / 1e6:.0f} MB, {found.events} events: {time.perf_counter() - began:.1f} s "
-            f"({time.process_time() - cpu:.1f} s of processor), memory grew by {grown:.1f} MB, progress told {len(told)} times"
+            f"({time.process_time() - cpu:.1f} s of processor), memory grew by {grown:.1f} MB, "
+            f"progress told {len(told)} times"
         )
     return grown < 100
 

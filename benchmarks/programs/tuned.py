@@ -1,4 +1,4 @@
-"""The training of benchmarks/tuning.py: its rate and the scale of its weights decide whether it learns, dies or explodes."""
+"""The training of benchmarks/tuning.py: rate and scale of weights decide whether it learns, dies or explodes."""
 
 from __future__ import annotations
 

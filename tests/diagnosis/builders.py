@@ -117,6 +117,7 @@ class Run:
         self.errors: list[str] = []
         self.engine = engine or Engine(on_error=lambda where, error: self.errors.append(f"{where}: {error!r}"))
         self.step = 0
+        self.seconds = 0.01  # of each step
         self.input: float | Stats = 1.0
         self.scalars: dict[str, float] = {}
         self.loss_values: dict[str, Any] | None = {
@@ -241,7 +242,7 @@ class Run:
         record = StepRecord(
             step=self.step,
             time=float(self.step),
-            seconds=0.01,
+            seconds=self.seconds,
             loss=loss,
             losses=tuple(losses or (loss,)),
             depth=depth,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tensight.records import Event, Observation, Part, Source
 from tests.diagnosis.builders import Run, constant, stats
 
@@ -125,14 +127,22 @@ def test_a_batch_far_beyond_all_others_that_does_no_harm_has_no_finding() -> Non
 def test_steps_that_wait_for_their_batch_are_named() -> None:
     run = Run()
     loader(run)
-    run.scalars["before_forward"] = 0.009  # of 0.01 seconds
+    run.scalars["before_forward"] = 0.04
+    run.seconds = 0.045
     (finding,) = run.learn(30).end()
     assert (finding.fault, finding.where.line, finding.where.op) == ("data_loading_starvation", 6, "DataLoader")
 
 
-def test_steps_that_wait_a_little_have_no_finding() -> None:
+@pytest.mark.parametrize(
+    ("before", "whole", "workers"),
+    [(0.004, 0.01, 0), (0.0045, 0.005, 0), (0.04, 0.06, 0), (0.04, 0.045, 2)],
+    ids=["half of it", "next to nothing", "two thirds", "for worker processes on a busy machine"],
+)
+def test_steps_that_wait_a_little_have_no_finding(before: float, whole: float, workers: int) -> None:
     run = Run()
-    run.scalars["before_forward"] = 0.004
+    loader(run, workers=workers)
+    run.scalars["before_forward"] = before
+    run.seconds = whole
     assert run.learn(30).faults() == []
 
 

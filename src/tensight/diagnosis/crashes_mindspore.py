@@ -107,17 +107,17 @@ def _broadcast(crash: Crash, match: re.Match[str]) -> Explanation:
     )
 
 
-@when(
-    r"For '?(?:MatMul\w*|Dense)\b"
-    r".*?[\[(](\d+), ?(\d+)[\])].*?[\[(](\d+), ?(\d+)[\])]"
-)
+@when(r"For '?MatMul\w*'? the input dimensions must be equal, but got 'x1_col': (\d+) and 'x2_row': (\d+)")
 def _matmul(crash: Crash, match: re.Match[str]) -> Explanation:
-    a, b, c, d = match.groups()
-    where = f"{crash.module} ({crash.module_type})" if crash.module else "the product"
+    given, wanted = match.groups()
+    layer = f"{crash.module} ({crash.module_type})" if crash.module else "the second matrix"
     return Explanation(
-        f"shapes do not fit: {where} was given [{a}, {b}] against [{c}, {d}]",
-        f"a product of matrices needs as many columns on the left as rows on the right; [{a}, {b}] meets [{c}, {d}]",
-        ("make the width of the layer fit what comes before it, or flatten that: x.reshape(x.shape[0], -1)",),
+        f"shapes do not fit: {layer} takes {wanted} features and was given {given}",
+        f"a product of matrices needs as many columns on the left as rows on the right: {given} should be {wanted}",
+        (
+            f"make the width of the layer fit what it is given: nn.Dense({given}, …)",
+            f"or change what comes before so that it ends in {wanted} features; flatten it: x.reshape(x.shape[0], -1)",
+        ),
     )
 
 

@@ -105,6 +105,14 @@ class Rewinds(Protocol):
         """Begin to observe every operator."""
         ...
 
+    def trials(self, seen: Seen) -> dict[str, Callable[[], str]]:
+        """In a copy: what may be tried on the guilty operator, by name; each answers 'finite' or 'not finite'."""
+        ...
+
+    def scale_rates(self, factor: float) -> None:
+        """In a copy: from now on every update is made with its learning rate times a factor."""
+        ...
+
     def unwatchable(self) -> str:
         """Why operators must not be observed in the training itself, not even for one step; '' when they may."""
         ...

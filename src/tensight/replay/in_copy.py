@@ -14,6 +14,7 @@ from tensight.frameworks.rewinds import Look, Rewinds, Seen
 from tensight.records import Replay
 from tensight.replay import isolation
 from tensight.replay.copying import Woken
+from tensight.replay.experiments import LowerRate, on_operator
 from tensight.replay.orders import ORDER, Answer, Losses, bits, encode, same_bits
 
 
@@ -70,6 +71,7 @@ class InCopy:
         self._own = os.getpid()
         self._keeper = keeper
         self._looked = -1  # the step that has ended last
+        self._rate = LowerRate(step, self._order.bad)
 
     def begin(self, become_copy: Callable[[], None], *, restore: bool) -> None:
         try:
@@ -85,12 +87,19 @@ class InCopy:
             if not self._rewinds.healthy():
                 self._leave(Answer(late=True))
             atexit.register(self.over)
-            self._look_from(self._step)
+            self._rate.begin(self._rewinds)
+            if self._rate.running:
+                self._own = os.getpid()
+            else:
+                self._look_from(self._step)
         except Exception as error:
             self._leave(Answer(self._impossible(f"{type(error).__name__}: {error}")))
 
     def ended(self, step: int, losses: Sequence[float]) -> None:
         step -= self._shift
+        if self._rate.running:
+            self._rate.ended(step, losses)
+            return
         self._looked = step
         try:
             self._losses[step] = bits(losses)
@@ -110,6 +119,8 @@ class InCopy:
         """The script ended in the copy before the bad step did: by an error, or by its own choice."""
         if os.getpid() != self._own:
             return
+        if self._rate.running:
+            self._rate.leave()
         try:
             if self._look is not None:
                 self._answer(self._look.seen(self._order.bad, final=True))
@@ -146,6 +157,7 @@ class InCopy:
         self._give_back()
         replay = msgspec.structs.replace(
             seen.replay,
+            facts={**seen.replay.facts, **self._experiments(seen)},
             status="exact" if exact else "close",
             strategy=self._strategy,
             reason=reason,
@@ -153,6 +165,16 @@ class InCopy:
         )
         kept, size = self._store_tensors(replay.step)
         self._leave(Answer(replay, kept=kept, kept_bytes=size))
+
+    def _experiments(self, seen: Seen) -> dict[str, str]:
+        """What changing one thing does; nothing when that fails."""
+        if self._look is not None:
+            self._look.stop()
+            self._look = None
+        try:
+            return {**on_operator(self._rewinds, seen), **self._rate.result()}
+        except Exception:
+            return {}
 
     def _store_tensors(self, step: int) -> tuple[tuple[int, ...], int]:
         """Tensors of the bad step, under the numbers that the training has for them; nothing when that fails."""

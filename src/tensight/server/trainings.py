@@ -201,7 +201,7 @@ class Trainings:
         speaker = min(there, key=lambda one: (order.index(one.machine.state), one.hello.rank))
         machine, hello = speaker.machine, speaker.hello
         state = machine.state
-        if run in self._meeting and state in ("running", "waiting"):
+        if (run in self._meeting or run in self._met) and state in ("running", "waiting"):
             state = "pausing"
         elif state == "paused" and any(one.machine.state == "running" for one in there):
             state = "pausing"  # the others are on their way to the same step

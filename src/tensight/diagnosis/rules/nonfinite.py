@@ -123,6 +123,7 @@ class NonFinite(Rule):
         why = explain(replay) or self._unexplained(replay)
         facts: list[Fact] = [(f"input {index} of the operator", text) for index, text in enumerate(replay.inputs)]
         facts += _bad_values(replay)
+        facts += [(name, value) for name, value in replay.facts.items() if name.startswith("tried ")]
         backward = replay.phase == "backward"
         name = operator_name(replay)
         rows, of = replay.facts.get("bad_rows"), replay.facts.get("bad_rows_of")

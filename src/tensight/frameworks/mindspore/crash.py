@@ -112,7 +112,10 @@ def _tensors(frame: FrameType, expression: ast.expr) -> list[Input]:
     for given in operands(expression):
         value = value_of(given, frame)
         if is_known(value):
-            found += _described(ast.unparse(given), value)
+            try:
+                found += _described(ast.unparse(given), value)
+            except (RuntimeError, ValueError, TypeError):
+                continue  # the result of the operator that failed: asking for it raises its error again
     return found if any(item.shape is not None for item in found) else []
 
 

@@ -19,6 +19,7 @@ from tensight.frameworks.rewinds import Report, Seen
 from tensight.frameworks.torch.graph_walk import walk
 from tensight.frameworks.torch.operators import Operators
 from tensight.frameworks.torch.origin_facts import finite
+from tensight.frameworks.torch.replay_experiments import trials
 from tensight.frameworks.torch.replay_look import TorchLook
 from tensight.frameworks.torch.replay_samples import Samples
 from tensight.frameworks.torch.snapshot import Parts, Snapshot
@@ -88,6 +89,26 @@ class TorchRewinds:
 
     def look(self, report: Report) -> TorchLook:
         return TorchLook(report, self._samples)
+
+    def trials(self, seen: Seen) -> dict[str, Callable[[], str]]:
+        return trials(seen)
+
+    def scale_rates(self, factor: float) -> None:
+        rates: list[Any] = []
+
+        def before(optimizer: Any, *_: object) -> None:
+            rates.append([group.get("lr") for group in optimizer.param_groups])
+            for group in optimizer.param_groups:
+                if "lr" in group:
+                    group["lr"] = group["lr"] * factor
+
+        def after(optimizer: Any, *_: object) -> None:
+            for group, rate in zip(optimizer.param_groups, rates.pop()):
+                if rate is not None:
+                    group["lr"] = rate
+
+        torch.optim.optimizer.register_optimizer_step_pre_hook(before)
+        torch.optim.optimizer.register_optimizer_step_post_hook(after)
 
     def unwatchable(self) -> str:
         dynamo = sys.modules.get("torch._dynamo.utils")

@@ -235,7 +235,7 @@ class TorchTiming:
             "iterators": iterators,
             "batch": self._batch,
         }
-        if window in ("clock", "trace"):
+        if window == "trace":  # reading it lets go of the interpreter: samples of clocked steps would gather here
             facts["memory"] = memory()
         if window == "locate":
             facts["backward_operators"] = self._located.cut()
