@@ -161,7 +161,7 @@ def reading(gigabytes: float) -> None:
         plain = time.perf_counter() - began
         command = [sys.executable, "-m", "tensight", "check", str(Path(place) / "dump"), "--json"]
         began = time.perf_counter()
-        environment = {**os.environ, "XDG_CACHE_HOME": f"{place}/cache"}
+        environment = {**os.environ, "TENSIGHT_CACHE": f"{place}/cache"}
         subprocess.run(command, env=environment, capture_output=True, check=True, timeout=1200)
         seconds = time.perf_counter() - began
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6

@@ -144,6 +144,8 @@ def loop(
     after_step: Callable[[nn.Cell, Tensor], None] = lambda net, x: None,
     prepare: Callable[[nn.Cell, Outcome], None] = lambda net, outcome: None,
     scaler: Any = None,
+    criterion: Callable[[Tensor, Tensor], Tensor] | None = None,
+    clip: float | None = None,
 ) -> Outcome:
     """The functional loop as MindSpore's own guide writes it."""
     ms.set_seed(1)
@@ -153,10 +155,10 @@ def loop(
     outcome = Outcome([], {})
     prepare(net, outcome)
     update = optimizer(net.trainable_params())
-    criterion = nn.MSELoss()
+    compare = criterion or nn.MSELoss()
 
     def forward(x: Tensor, y: Tensor) -> Tensor:
-        loss = criterion(net(x), y)
+        loss = compare(net(x), y)
         return loss if scaler is None else scaler.scale(loss)
 
     gradient = ms.value_and_grad(forward, None, update.parameters)
@@ -173,6 +175,8 @@ def loop(
         if scaler is not None:
             finite = all_finite(total)
             total = scaler.unscale(total)
+        if clip is not None:
+            total = ops.clip_by_global_norm(total, clip)
         if bool(finite):
             outcome.before.append(copy_of(net))
             outcome.gradients.append({p.name: g.asnumpy().copy() for p, g in zip(update.parameters, total)})
@@ -208,7 +212,8 @@ class TestMindSpore(AdapterSuite):
             ops,
             Tensor,
         ]
-        return [{name: id(value) for name, value in vars(owner).items()} for owner in owners]
+        codes = [id(function.__code__) for function in (ops.cross_entropy, ops.mse_loss, ops.clip_by_global_norm)]
+        return codes, [{name: id(value) for name, value in vars(owner).items()} for owner in owners]
 
     def recover(self) -> None:
         api_module()._pynative_executor.clear_res()  # it would go on to record for a gradient
@@ -353,6 +358,12 @@ class TestMindSpore(AdapterSuite):
                 yield (x * 1e30 * 1e30 if index == 0 else x), y
 
         return loop(steps, feed=spoil, scaler=DynamicLossScaler(1024, 2, 100))
+
+    def train_functional_loss(self, steps: int) -> Outcome:
+        return loop(steps, criterion=ops.mse_loss)
+
+    def train_clipped(self, steps: int) -> Outcome:
+        return loop(steps, clip=0.01)
 
     def train_compiled(self, steps: int) -> Outcome:
         return loop(steps, Compiled)

@@ -90,10 +90,14 @@ SCRIPTS = {
 
 
 def main(folder: Path) -> None:
-    import torch  # so that every fork has it
+    # imported here, so that every fork has it
+    import torch
+    import torch._dynamo
+    import torch.utils.data
 
+    import tensight.frameworks.torch.adapter  # noqa: F401
     from tensight.cli import main as command
-    from tensight.cli import twice
+    from tensight.cli import run, twice  # noqa: F401
     from tensight.runs import open_run
     from tensight.store import Reader
 

@@ -23,7 +23,7 @@ BAD = "MatMul.Default_fc_MatMul-op0.output.0"
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("TENSIGHT_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture

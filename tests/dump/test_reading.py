@@ -26,7 +26,7 @@ NET = "Default_network-WithLossCell__backbone-Net_"
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     """Runs made of dumps go to a folder of this test."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("TENSIGHT_CACHE", str(tmp_path / "cache"))
 
 
 def test_a_dump_of_mindspore_itself_opens_as_a_run_with_modules_lines_and_graph():

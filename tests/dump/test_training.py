@@ -14,7 +14,7 @@ from tests.dump import running
 @pytest.fixture
 def cached(tmp_path, monkeypatch):
     """Runs made of dumps go to a folder of this test."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("TENSIGHT_CACHE", str(tmp_path / "cache"))
 
 
 def test_a_torch_dump_holds_the_very_bits_of_each_operator_and_leaves_the_training_as_it_was(tmp_path):

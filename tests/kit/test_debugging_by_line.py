@@ -193,6 +193,6 @@ def test_an_attached_debugpy_is_preferred(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "debugpy", attached)
     assert debugger.can_enter()
     with debugger.breakpoints():
-        breakpoint()  # noqa: T100
+        breakpoint()
     debugger.enter()
     assert stops == ["here", "here"]

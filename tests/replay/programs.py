@@ -329,3 +329,26 @@ for step in range(30):
     print(step, loss.item().hex())
 """
 )
+
+# Many short steps with loader workers in a process that may have few files open; batches are changed in place.
+FEW_FILES = (
+    HEAD
+    + """
+import resource
+from torch.utils.data import DataLoader, TensorDataset
+if __name__ == "__main__":
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (120, hard))
+    data = TensorDataset(torch.randn(1200, 4), torch.arange(1200).float())
+    net = nn.Linear(4, 1)
+    opt = torch.optim.SGD(net.parameters(), lr=0.01)
+    for step, (xb, index) in enumerate(DataLoader(data, batch_size=4, num_workers=1)):
+        xb.mul_(2)
+        out = torch.sigmoid(net(xb)).squeeze(1) * (index != 1001)
+        loss = -torch.log(out if bool((index == 1001).any()) else out + 1e-3).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        print(step, loss.item().hex())
+"""
+)

@@ -26,6 +26,14 @@ def test_loader_and_generators(tmp_path, workers):
     assert evidence(first)["samples of the data set"] == "17"
 
 
+def test_kept_batches_of_workers_hold_no_files_and_are_as_they_were_handed_out(tmp_path):
+    report = watched(tmp_path, programs.FEW_FILES)
+    first = report["findings"][0]
+    assert report["same"], report["printed"]
+    assert (first["fault"], first["replay"], first["since_step"]) == ("log_of_zero", "exact", 250)
+    assert evidence(first)["samples of the data set"] == "1001"
+
+
 def test_a_loss_scaler_a_scheduler_and_the_summand_of_the_loss(tmp_path):
     report = watched(tmp_path, programs.SCALER)
     first = report["findings"][0]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tensight.dump.importing import Progress, import_dump
 from tensight.dump.readers import looks_like_dump
-from tensight.stats.building import cache_folder
 from tensight.store import is_run
+from tensight.store.links import dumps_folder
 
 FORMAT = 1  # of what is cached; another one is made again
 _MOST_LOOKED_AT = 200_000
@@ -26,7 +26,7 @@ def run_of(path: str | Path, progress: Progress | None = None) -> Path | None:
     folder = Path(path)
     if not folder.is_dir() or is_run(folder) or not looks_like_dump(folder):
         return None
-    base = cache_folder() / "dumps"
+    base = dumps_folder()
     name = "".join(char if char.isalnum() or char in "-_." else "_" for char in folder.resolve().name)[:60] or "dump"
     target = base / fingerprint(folder) / name
     if is_run(target):

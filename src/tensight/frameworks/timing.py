@@ -21,6 +21,7 @@ from tensight.records.timing import Collecting, LineTime, Part5, Profile, StepTi
 
 now = time.perf_counter
 INTERVAL = 0.002  # between two samples of the running line
+SWITCH = 2e-5
 MOST_LINES = 60
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -154,6 +155,12 @@ class Sampler(threading.Thread):
         self.samples = 0
         self.seconds = 0.0
         self._over = threading.Event()
+        self._interval = sys.getswitchinterval()
+
+    def start(self) -> None:
+        # otherwise a sample is taken where the training lets go of the interpreter next, and not where it is
+        sys.setswitchinterval(SWITCH)
+        super().start()
 
     def run(self) -> None:
         while not self._over.wait(INTERVAL):
@@ -173,6 +180,7 @@ class Sampler(threading.Thread):
         self._over.set()
         if self.is_alive():
             self.join(5)
+        sys.setswitchinterval(self._interval)
 
     def lines(self) -> tuple[LineTime, ...]:
         if not self.samples:

@@ -80,6 +80,8 @@ class InCopy:
             if refused or mapped:
                 refused = refused or f"the training maps {mapped}, and a copy could change it"
                 self._leave(Answer(self._impossible(refused)))
+            self._rate.begin(self._rewinds)  # two processes from here on
+            self._own = os.getpid()
             self._give_back = isolation.no_changes_outside(str(self._folder))
             become_copy()
             if restore and not self._rewinds.restore():
@@ -87,10 +89,7 @@ class InCopy:
             if not self._rewinds.healthy():
                 self._leave(Answer(late=True))
             atexit.register(self.over)
-            self._rate.begin(self._rewinds)
-            if self._rate.running:
-                self._own = os.getpid()
-            else:
+            if not self._rate.running:
                 self._look_from(self._step)
         except Exception as error:
             self._leave(Answer(self._impossible(f"{type(error).__name__}: {error}")))
@@ -186,6 +185,8 @@ class InCopy:
             return (), 0  # the answer itself matters more
 
     def _leave(self, answer: Answer) -> None:
+        if self._rate.running:
+            self._rate.leave()
         self._woken.leave(encode(answer))
 
 

@@ -33,6 +33,11 @@ class Link(msgspec.Struct, frozen=True, array_like=True):
     wide: str = ""  # 'bfloat16' and such, where the bytes are its bits
 
 
+def dumps_folder() -> Path:
+    """Where runs that show dumps in place are kept: in the user's cache, or where `TENSIGHT_CACHE` says."""
+    return Path(os.environ.get("TENSIGHT_CACHE") or cache_folder()) / "dumps"
+
+
 def beside(path: Path) -> Path:
     """The list that stands in for a file of kept tensors."""
     return path.with_suffix(".links")
@@ -53,7 +58,7 @@ def read(path: Path, tensor: int) -> tuple[Array, str] | None:
     """A tensor's values and own dtype by its link; None when there is no such list or it is not ours."""
     target = beside(path)
     try:
-        if not target.resolve().is_relative_to(cache_folder().resolve()):
+        if not target.resolve().is_relative_to(dumps_folder().resolve()):
             return None
         found = msgspec.msgpack.decode(target.read_bytes(), type=dict[str, Link]).get(str(tensor))
     except FileNotFoundError:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 CANNOT: dict[str, str] = {
-    "functional_losses": (
-        "loss functions of mindspore.ops are compiled when they are called under jit, so they cannot be replaced; "
-        "the loss itself is still reported, as is everything about loss cells"
+    "compiled": (
+        "graph mode and jit run outside Python; loss, parameters, updates and steps are seen from outside, and a"
+        " session looks inside by running a step again as Python, in a copy of the process, from time to time"
     ),
-    "op_level": "operators of the backward pass are only partly visible to MindSpore's dispatch mode",
-    "schedulers": "a schedule is a cell inside the optimizer or a list of numbers; the learning rate is reported",
-    "clipping": "clipping gives new gradients and leaves no trace; the optimizer's gradients are those after it",
-    "compiled": "graph mode and jit run outside Python; loss, parameters, updates and steps are seen from outside",
 }

@@ -19,13 +19,13 @@ from tensight.frameworks.rewinds import Report, Seen
 from tensight.frameworks.torch.graph_walk import walk
 from tensight.frameworks.torch.operators import Operators
 from tensight.frameworks.torch.origin_facts import finite
+from tensight.frameworks.torch.replay_batches import KeptBatches
 from tensight.frameworks.torch.replay_experiments import trials
 from tensight.frameworks.torch.replay_look import TorchLook
 from tensight.frameworks.torch.replay_samples import Samples
 from tensight.frameworks.torch.snapshot import Parts, Snapshot
 
 _SEARCH_EVERY = 20.0  # seconds between two searches for optimizers and modules
-_MOST_BATCHES = 512  # kept since the last snapshot; with more, the snapshot is of no use
 _Iterator = dataloader._BaseDataLoaderIter
 
 
@@ -35,7 +35,7 @@ class TorchRewinds:
     def __init__(self) -> None:
         self._snapshot = Snapshot()
         self._searched = -_SEARCH_EVERY
-        self._batches: deque[Any] = deque()
+        self._batches = KeptBatches()
         self._keeping = False
         self._off = False
         self._tensors: list[torch.Tensor] = []  # in a copy: weights and buffers
@@ -176,8 +176,7 @@ class TorchRewinds:
         return held
 
     def restore(self) -> bool:
-        # Batches of loader workers lie in memory that the training shares: the copy works on its own.
-        self._again = deque(torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, list(self._batches)))
+        self._again = deque(self._batches)
         return self._snapshot.put_back()
 
     def repeat(self, times: int) -> None:
@@ -209,9 +208,8 @@ class TorchRewinds:
             finally:
                 samples.fetched(iterator)
             if self._keeping and data == self._data:
-                self._batches.append((batch, samples.current))
-                if len(self._batches) > _MOST_BATCHES:
-                    self._forget()
+                if not self._batches.append(batch, samples.current):
+                    self._forget()  # the snapshot is too old to be of use
             return batch
 
         _Iterator.__next__ = following
