@@ -3,8 +3,8 @@
     python benchmarks/compare_speed.py [--json] [--gigabytes 2] [--rounds 3] [--folder DIR]
 
 Two recordings are written, each with that many gigabytes of kept tensors; every value of the second differs in its last
-places. Both ways then read the same files, in processes of their own and by turns; the best time counts. 'memory' is the
-largest resident set of the comparing process. The aims are the project's own: at least half the speed, under 1 GB.
+places. Both ways then read the same files, in processes of their own and by turns; the best time counts. 'memory' is
+the largest resident set of the comparing process. The aims are the project's own: at least half the speed, under 1 GB.
 """
 
 from __future__ import annotations

@@ -64,7 +64,9 @@ def disk(size: int, count: int) -> None:
                     os.close(handle)
                 rates[way].append(count * values.nbytes / (time.perf_counter() - began) / 1e6)
     best = {way: max(found) for way, found in rates.items()}
-    print(f"disk       plain {best['plain']:.0f} MB/s, dump {best['dump']:.0f} MB/s: {best['dump'] / best['plain']:.2f}")
+    print(
+        f"disk       plain {best['plain']:.0f} MB/s, dump {best['dump']:.0f} MB/s: {best['dump'] / best['plain']:.2f}"
+    )
 
 
 def child(mode: str, steps: int, warmup: int) -> None:
@@ -113,9 +115,7 @@ def child(mode: str, steps: int, warmup: int) -> None:
             import tensight
 
             wanted = {"iteration": f"{warmup}-{warmup + steps}", **MODES[mode]}
-            with tensight.dump(
-                model, optimizer, path=f"{place}/dump", run_dir=f"{place}/run", quiet=True, **wanted
-            ):
+            with tensight.dump(model, optimizer, path=f"{place}/dump", run_dir=f"{place}/run", quiet=True, **wanted):
                 train()
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -151,7 +151,9 @@ def reading(gigabytes: float) -> None:
         values = np.random.default_rng(0).standard_normal(32 << 20).astype(np.float32)  # 128 MB
         count = max(1, round(gigabytes * 1e9 / values.nbytes))
         for number in range(count):
-            np.save(folder / f"MatMul.Default_fc{number}_MatMul-op0.0.0.{number + 1}.output.0.DefaultFormat.npy", values)
+            np.save(
+                folder / f"MatMul.Default_fc{number}_MatMul-op0.0.0.{number + 1}.output.0.DefaultFormat.npy", values
+            )
         began = time.perf_counter()
         total = 0
         for path in folder.iterdir():

@@ -77,25 +77,17 @@ def cost() -> bool:
 def large_trace(megabytes: int) -> bool:
     from tensight.profiling.trace import summarise
 
-    line = json.dumps(
-        {
-            "ph": "X",
-            "cat": "cpu_op",
-            "name": "aten::addmm",
-            "pid": 1,
-            "tid": 1,
-            "ts": 1.5,
-            "dur": 2.25,
-            "args": {"Input Dims": [[64, 64]] * 3, "Ev Idx": 7},
-        }
-    )
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "pid": 1, "tid": 1, "ts": 0, "dur": 2.25}
+    event["args"] = {"Input Dims": [[64, 64]] * 3, "Ev Idx": 7}
+    head, tail = json.dumps(event).split('"ts": 0')
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "large.json"
         with path.open("w") as file:
-            file.write('{"traceEvents": [' + line)
-            block = (",\n" + line) * 5000
+            file.write('{"traceEvents": [' + head + '"ts": 0' + tail)
+            at = 0
             while file.tell() < megabytes * 1_000_000:
-                file.write(block)
+                file.write("".join(f',\n{head}"ts": {at + index}{tail}' for index in range(3, 15_003, 3)))
+                at += 15_000
             file.write("]}")
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         began, cpu = time.perf_counter(), time.process_time()

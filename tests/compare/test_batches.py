@@ -92,7 +92,7 @@ def test_damaged_tfrecords_are_refused_with_a_sentence(tmp_path: Path, damage: s
         records(path, b"\xff\xff\xff\xff")
         data = bytearray(path.read_bytes())
     path.write_bytes(data)
-    with pytest.raises(FormatError, match="x.tfrecord"):
+    with pytest.raises(FormatError, match=r"x\.tfrecord"):
         tensight.batch(path)
 
 

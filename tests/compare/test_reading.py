@@ -13,6 +13,7 @@ from tensight.cli import main
 from tensight.compare import checkpoints
 from tensight.compare.checkpoints import mindspore_file, safetensors_file
 from tensight.compare.checkpoints.entry import of_array
+from tensight.errors import CheckpointError
 
 DATA = Path(__file__).parent / "data"
 
@@ -127,3 +128,49 @@ def test_safetensors_files_are_written_as_the_library_reads_them(tmp_path: Path)
     assert torch.equal(
         load_file(tmp_path / "a.safetensors")["w"], torch.load(tmp_path / "a.pt", weights_only=True)["w"]
     )
+
+
+def test_numpy_values_in_a_torch_file_are_read_and_what_is_not_read_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = {
+        "model": {"w": torch.ones(2)},
+        "best": np.float64(0.75),
+        "steps": np.int64(12),
+        "mean": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "turned": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        "nothing": None,
+        "kind": torch.float16,
+    }
+    torch.save(saved, tmp_path / "a.pt")
+    found = checkpoints.read(tmp_path / "a.pt")
+    assert (found.values["best"], found.values["steps"], found.values["nothing"]) == (0.75, 12, None)
+    assert np.array_equal(found.entries["mean"].numpy(), saved["mean"])
+    assert np.array_equal(found.entries["turned"].numpy(), saved["turned"])
+    assert found.unread == {"kind": "torch.float16"}
+    main(["ckpt", "show", str(tmp_path / "a.pt")])
+    assert "kind is a torch.float16, which is not shown" in capsys.readouterr().out
+    main(["ckpt", "convert", str(tmp_path / "a.pt"), str(tmp_path / "a.ckpt")])
+    said = capsys.readouterr().out
+    assert "left out: kind" in said
+    assert "left out: nothing" in said
+    assert checkpoints.read(tmp_path / "a.ckpt").entries["best"].numpy() == 0.75
+
+
+def test_shards_of_a_checkpoint_are_read_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = {"one.safetensors": ("a.weight", "a.bias"), "two.safetensors": ("b.weight",)}
+    for file, names in parts.items():
+        safetensors_file.write(
+            tmp_path / file, [of_array(name, np.full(3, len(name), np.float32)) for name in names], {}, "torch"
+        )
+    places = {name: file for file, names in parts.items() for name in names}
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    assert set(checkpoints.read(index).entries) == set(places)
+    torch.save({name: torch.full((3,), float(len(name))) for name in places}, tmp_path / "whole.pt")
+    main(["compare", "--json", str(tmp_path / "whole.pt"), str(index)])
+    assert json.loads(capsys.readouterr().out)["verdict"] == "identical"
+    for wrong in ({**places, "c": "one.safetensors"}, {"a.weight": "one.safetensors"}, {"a": "../one.safetensors"}):
+        index.write_text(json.dumps({"weight_map": wrong}))
+        with pytest.raises(CheckpointError):
+            checkpoints.read(index)

@@ -175,6 +175,31 @@ def test_containers_that_unfold_without_end_are_refused(tmp_path: Path) -> None:
     refused(path)
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        b")" + b"\x85" * 200_000,  # tuples in tuples: their hash breaks the interpreter
+        b"(" + b"]" * 2 + b"t",  # lists cannot be hashed
+        b"\x8a\x20" + b"\x7f" * 32,  # numbers can be made to share a hash
+    ],
+)
+def test_keys_that_would_hang_or_break_the_interpreter_are_refused(tmp_path: Path, key: bytes) -> None:
+    refused(archive(tmp_path / "a.pt", b"\x80\x02}" + key + b"K\x01s."))
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        b"\x80\x02cnumpy\ndtype\nX\x01\x00\x00\x00O\x85R.",  # objects
+        b"\x80\x02cnumpy.core.multiarray\nscalar\n(cnumpy\ndtype\nX\x02\x00\x00\x00f8\x85RU\x02abtR.",  # cut off
+        b"\x80\x02cnumpy.core.multiarray\nscalar\n(X\x02\x00\x00\x00f8U\x08abcdefghtR.",  # no dtype
+        b"\x80\x02c_codecs\nencode\nX\x01\x00\x00\x00aX\x05\x00\x00\x00rot13\x86R.",  # another codec
+    ],
+)
+def test_numpy_values_that_are_none_are_refused(tmp_path: Path, description: bytes) -> None:
+    refused(archive(tmp_path / "a.pt", description))
+
+
 def test_the_format_before_zip_files_is_refused_with_what_to_do(tmp_path: Path) -> None:
     torch.save({"w": torch.ones(2)}, tmp_path / "a.pt", _use_new_zipfile_serialization=False)
     assert "save it again" in refused(tmp_path / "a.pt")

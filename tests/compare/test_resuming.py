@@ -1,4 +1,4 @@
-"""A resumed training against one that ran through, an accumulated batch against a whole one, ranks against one process."""
+"""A resumed training against one that ran through, accumulated batches against whole ones, ranks against one."""
 
 from __future__ import annotations
 

@@ -229,3 +229,46 @@ def test_values_that_were_kept_are_compared_one_by_one(tmp_path: Path) -> None:
     )
     assert found.rows[0]["cosine"] < 0.9
     assert found.rows[0]["max_abs"] == pytest.approx(float(np.abs(values - values.T).max()))
+
+
+def test_the_command_writes_one_page_and_prints_losses_beside_each_other(
+    base: dict[type[Any], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = record(tmp_path / "b", Seeing, optimizer=lambda p: torch.optim.AdamW(p, lr=3e-3, weight_decay=1e-2))
+    main(["compare", str(base[Seeing]), str(other), "--html", str(tmp_path / "pair.html"), "--rows", "3"])
+    said = capsys.readouterr().out
+    assert "losses    33% of 3 steps within 1‰ of A's; the furthest apart at step 2" in said
+    text = (tmp_path / "pair.html").read_text()
+    assert "First divergence" in text
+    assert "http://" not in text
+    assert "https://" not in text
+
+
+def test_parameters_of_two_models_stand_side_by_side(
+    base: dict[type[Any], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def narrower(model: Any) -> None:
+        model.head = nn.Linear(8, 5, bias=False)
+        model.c2 = nn.Conv2d(6, 8, 5, stride=2, padding=1)
+
+    other = record(tmp_path / "b", Seeing, narrower, steps=1)
+    main(["params", str(base[Seeing]), str(base[Seeing])])
+    assert "all parameters have a counterpart" in capsys.readouterr().out
+    main(["params", "--json", str(base[Seeing]), str(other)])
+    found = json.loads(capsys.readouterr().out)
+    verdicts = {row["a"]: row["verdict"] for row in found["rows"]}
+    assert found["same"] is False
+    assert (verdicts["head.bias"], verdicts["c2.weight"], verdicts["c1.weight"]) == ("only_a", "shape", "same")
+    assert found["total_a"] != found["total_b"]
+
+
+def test_parameters_of_a_run_and_of_a_checkpoint_of_the_other_framework(
+    base: dict[type[Any], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.save(Seeing().state_dict(), tmp_path / "a.pt")
+    main(["ckpt", "convert", str(tmp_path / "a.pt"), str(tmp_path / "a.ckpt")])
+    capsys.readouterr()
+    main(["params", "--json", str(base[Seeing]), str(tmp_path / "a.ckpt")])
+    rows = {row["a"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert (rows["bn.running_var"]["b"], rows["bn.running_var"]["verdict"]) == ("bn.moving_variance", "same")
+    assert (rows["bn.weight"]["b"], rows["head.weight"]["b"]) == ("bn.gamma", "head.weight")

@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.compare import twice_scripts
 from tests.compare.twice_scripts import SCRIPTS
+
+pytestmark = pytest.mark.timeout(900)  # the fixture runs every script, twice or more
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
         [sys.executable, twice_scripts.__file__, str(folder)],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=850,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -55,7 +55,7 @@ SCRIPTS = {
     ),
     "dropout": ("model = net(nn.Dropout(0.5))\ntorch.manual_seed(turn())\ntrain(model, [DATA[:4]] * 2)", "dropout"),
     "dropout as a function": (
-        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(4, 1)\n"
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__(); self.fc = nn.Linear(4, 1)\n"
         "    def forward(self, x): return self.fc(F.dropout(x, 0.5))\n"
         "model = Net()\ntorch.manual_seed(turn())\ntrain(model, [DATA[:4]] * 2)",
         "dropout",
@@ -65,14 +65,17 @@ SCRIPTS = {
         "train(model, DataLoader(Noisy(lambda: float(rng.rand())), batch_size=4))",
         "data",
     ),
-    "data made in the script": ("model = net()\ntorch.manual_seed(turn())\ntrain(model, [(torch.randn(4, 4), torch.zeros(4, 1))])", "data"),
+    "data made in the script": (
+        "model = net()\ntorch.manual_seed(turn())\ntrain(model, [(torch.randn(4, 4), torch.zeros(4, 1))])",
+        "data",
+    ),
     "workers": (
         "number = turn()\nmodel = net()\ndef draw():\n    return float(np.random.RandomState(number).rand())\n"
         "train(model, DataLoader(Noisy(draw), batch_size=4, num_workers=1))",
         "worker_seed",
     ),
     "noise in the model": (
-        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(4, 1)\n"
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__(); self.fc = nn.Linear(4, 1)\n"
         "    def forward(self, x): return self.fc(x + 0.1 * torch.randn_like(x))\n"
         "model = Net()\ntorch.manual_seed(turn())\ntrain(model, [DATA[:4]] * 2)",
         "random_operator",
@@ -95,9 +98,10 @@ def main(folder: Path) -> None:
     import torch._dynamo
     import torch.utils.data
 
+    import tensight.cli.run
     import tensight.frameworks.torch.adapter  # noqa: F401
     from tensight.cli import main as command
-    from tensight.cli import run, twice  # noqa: F401
+    from tensight.cli import twice
     from tensight.runs import open_run
     from tensight.store import Reader
 

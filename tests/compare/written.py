@@ -27,7 +27,7 @@ def chain(
     ranks: int = 1,
     part: slice = slice(None),
 ) -> Path:
-    """A run; outputs of layers from `wrong_from` on are half a percent larger. `part` is what a rank sees of a batch."""
+    """A run; from layer `wrong_from` on outputs are half a percent larger. `part` is what a rank sees of a batch."""
     writer = Writer(folder, run_info(rank, ranks))
     names = [f"{prefix}{number}" for number in range(layers)]
     writer.network(Network("model", "Net", (Module("", "Net"), *(Module(name, "Linear") for name in names))))

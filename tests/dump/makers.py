@@ -13,7 +13,9 @@ from tensight.dump.wire import field, number
 Array = np.ndarray[Any, Any]
 
 
-def npy(folder: Path, name: str, value: Array, *, rank: int = 0, step: int = 0, time: int = 0, net: str = "Net") -> Path:
+def npy(
+    folder: Path, name: str, value: Array, *, rank: int = 0, step: int = 0, time: int = 0, net: str = "Net"
+) -> Path:
     """A file of MindSpore 2.x: `name` is '{type}.{name}.{io}.{slot}'."""
     head, io, slot = name.rsplit(".", 2)
     place = folder / f"rank_{rank}" / net / "0" / str(step)

@@ -104,7 +104,12 @@ def test_asynchronous_dumps_of_the_first_version_mean_every_iteration_by_zero():
         ("common_dump_settings", "kernels", ["name-regex(()"], "kernels holds a pattern that cannot be read"),
         ("common_dump_settings", "support_device", [-1], "support_device is [-1]: allowed is a list of device numbers"),
         ("common_dump_settings", "saved_data", "all", 'saved_data is "all": allowed is "tensor", "statistic", "full"'),
-        ("common_dump_settings", "statistic_category", ["mean"], 'statistic_category is ["mean"]: allowed is a list of'),
+        (
+            "common_dump_settings",
+            "statistic_category",
+            ["mean"],
+            'statistic_category is ["mean"]: allowed is a list of',
+        ),
         ("common_dump_settings", "op_debug_mode", 5, "op_debug_mode is 5: allowed is 0, 1, 2, 3, 4"),
         ("common_dump_settings", "overflow_number", 2, "overflow_number is 2 and op_debug_mode is 0"),
         ("common_dump_settings", "kernel", [], 'common_dump_settings has the unknown key "kernel": known are'),

@@ -74,7 +74,9 @@ def test_a_mindspore_dump_in_pynative_mode_holds_cells_gradients_and_parameters(
 
 
 def test_a_mindspore_dump_in_graph_mode_comes_from_mindspore_and_is_completed(tmp_path, cached):
-    options = running.dumped(tmp_path, iteration="0|1", saved_data="full", statistic_category=["max", "nan count", "md5"])
+    options = running.dumped(
+        tmp_path, iteration="0|1", saved_data="full", statistic_category=["max", "nan count", "md5"]
+    )
     said = running.run(tmp_path, "mindspore_training.py", "graph", "nan", options=options)
     assert "exit 0" in said
     assert "held back" not in said

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,13 +52,22 @@ def damaged(data: bytes, damage) -> bytes:
     return data
 
 
+def sentence(call: Callable[[], Any]) -> str:
+    """What is said when a call is refused by an error of ours; '' when it is not."""
+    try:
+        call()
+    except TensightError as error:
+        return str(error)
+    return ""
+
+
 def read(folder: Path) -> None:
     """Everything that is found can be read, or is refused by an error of ours."""
-    try:
-        found, tensors = scan(folder)
-    except TensightError as error:
-        assert "\n" not in str(error)
+    said = sentence(lambda: scan(folder))
+    assert "\n" not in said
+    if said:
         return
+    found, tensors = scan(folder)
     assert all("\n" not in sentence for sentence in found.troubles)
     for one in tensors:
         if one.raw is not None:
@@ -109,10 +121,8 @@ def test_any_bytes_are_a_header_or_a_sentence(data, tmp_path):
 @given(damage=DAMAGE)
 def test_a_damaged_graph_is_a_graph_or_a_sentence(damage):
     file = GOLDEN / "mindspore-2.10/rank_0/graphs/ms_output_trace_code_graph_0.pb"
-    try:
-        anf.decode(damaged(file.read_bytes(), damage), "graph")
-    except TensightError as error:
-        assert "is not a graph of MindSpore, or is damaged" in str(error)
+    said = sentence(lambda: anf.decode(damaged(file.read_bytes(), damage), "graph"))
+    assert not said or "is not a graph of MindSpore, or is damaged" in said
 
 
 @FEW
@@ -137,10 +147,7 @@ def test_any_name_of_a_file_is_passed_over_or_read(name, tmp_path):
 def test_any_value_in_a_configuration_is_accepted_or_gets_a_sentence(values, key):
     common = {"path": "/x", key: values}
     for made in (values, {"common_dump_settings": values}, {"common_dump_settings": common}):
-        try:
-            dump_settings.parse(made)
-        except TensightError as error:
-            assert "\n" not in str(error)
+        assert "\n" not in sentence(partial(dump_settings.parse, made))
 
 
 @FEW

@@ -116,10 +116,10 @@ def test_wrong_use_gets_one_sentence(call: Any, kind: type[Exception], words: st
         call()
 
 
-@pytest.mark.parametrize("format", ["safetensors", "torch"])
-def test_killed_at_any_moment_the_newest_file_can_be_read(format: str) -> None:
+@pytest.mark.parametrize("options", [["--format", "safetensors"], ["--format", "torch", "--async-save"]])
+def test_killed_at_any_moment_the_newest_file_can_be_read(options: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, str(KILLS), "--kills", "15", "--format", format],
+        [sys.executable, str(KILLS), "--kills", "10", *options],
         capture_output=True,
         text=True,
         timeout=280,

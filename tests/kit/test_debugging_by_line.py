@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import tensight
+
 LIMIT = 150.0
 TRAINING = """
 import torch
@@ -129,16 +131,17 @@ def test_a_session_with_pdb(tmp_path: Path) -> None:
 
 
 def test_quitting_pdb_ends_the_script_and_leaves_a_readable_run(tmp_path: Path) -> None:
-    terminal = start(tmp_path, "import pdb; pdb.set_trace()")
+    (tmp_path / "plain.py").write_text("x = 1\nimport pdb; pdb.set_trace()\nprint('not reached')\n")
+    command = [sys.executable, "-m", "tensight", "run", "--no-page", "--run-dir", "out", "plain.py"]
+    terminal = Terminal(command, tmp_path)
     try:
         terminal.until("(Pdb) ")
+        assert terminal.say("p x").strip().endswith("1")
         terminal.type("q")
         assert terminal.end() == 1
     finally:
         terminal.close()
-    import tensight
-
-    assert tensight.open(tmp_path / "out").step_count == 1
+    assert tensight.open(tmp_path / "out").step_count == 0
 
 
 def test_a_watchpoint_breaks_into_pdb_at_the_users_own_line(tmp_path: Path) -> None:

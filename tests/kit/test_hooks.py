@@ -109,13 +109,28 @@ def test_removed_hooks_are_called_no_more(framework: str) -> None:
     assert repr(hooks[4]) == "Hooks('on_backward first', 1 set, removed)"
 
 
-def test_what_forward_saves_for_backward_is_seen() -> None:
+def test_what_forward_saves_for_backward_is_seen_in_torch() -> None:
     made = training("torch")
     shapes: list[tuple[int, ...]] = []
     with tensight.on_saved(lambda tensor: shapes.append(tuple(tensor.shape))):
         loss = made.loss_fn(made.network(made.data[0][0]), made.data[0][1])
     loss.backward()
     assert (8, 6) in shapes
+
+
+def test_what_forward_saves_for_backward_is_seen_in_mindspore() -> None:
+    import mindspore
+
+    shapes: list[tuple[int, ...]] = []
+
+    def forward(x: Any) -> Any:
+        with tensight.on_saved(lambda tensor: shapes.append(tuple(tensor.shape))):
+            y = x * x
+        return y.sum()
+
+    gradient = mindspore.grad(forward)(mindspore.Tensor(np.ones(3, "f")))
+    np.testing.assert_array_equal(array(gradient), 2)
+    assert (3,) in shapes
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import sklearn.metrics as sk
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tensight.errors import UsageError
@@ -46,6 +46,9 @@ with warnings.catch_warnings():
     import torchmetrics.functional.text
 
 CLASSES = 4
+calm = settings(
+    deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck), max_examples=15
+)
 Arrays = tuple[np.ndarray, np.ndarray]
 
 
@@ -125,7 +128,7 @@ def value(metric: Metric) -> Any:
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=15, deadline=None)
+@calm
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(2, 60), cuts=st.lists(st.integers(1, 59), max_size=6))
 def test_a_metric_equals_the_librarys_in_one_pass_in_batches_and_over_ranks(
     name: str, seed: int, count: int, cuts: list[int]
@@ -149,7 +152,7 @@ def test_a_metric_equals_the_librarys_in_one_pass_in_batches_and_over_ranks(
     np.testing.assert_allclose(value(merged), value(whole), rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=15, deadline=None)
+@calm
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 40))
 def test_multilabel_metrics_equal_scikit_learn(seed: int, count: int) -> None:
     random = np.random.default_rng(seed)

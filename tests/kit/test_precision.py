@@ -8,7 +8,7 @@ import mindspore
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tensight.errors import TensightError, UsageError
@@ -17,7 +17,12 @@ from tensight.kit.loss_scale import MOST_OVERFLOWS
 from tensight.kit.precision import loss_dtype_trouble
 from tests.kit.nets import FRAMEWORKS, training
 
+calm = settings(
+    deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck), max_examples=50
+)
 
+
+@calm
 @given(pattern=st.lists(st.booleans(), max_size=60), window=st.integers(1, 6))
 def test_a_dynamic_scale_equals_mindspores(pattern: list[bool], window: int) -> None:
     ours = DynamicLossScaleManager(4, 2, window)

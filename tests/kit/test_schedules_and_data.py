@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tensight.errors import UsageError
@@ -18,6 +18,9 @@ from tensight.kit.data_check import text
 from tensight.kit.pictures import png
 from tests.kit.nets import FRAMEWORKS, training
 
+calm = settings(
+    deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck), max_examples=50
+)
 ALL = {
     "constant": schedules.constant(0.1),
     "warm_up": schedules.warm_up(0.1, 10, schedules.cosine(0.1, 90)),
@@ -102,6 +105,7 @@ def test_an_odd_schedule_is_said(schedule: Any, words: str) -> None:
     assert any(words in line for line in schedules.check(schedule, 100))
 
 
+@calm
 @given(st.floats(1e-6, 10), st.integers(1, 50))
 def test_no_schedule_leaves_its_range(rate: float, steps: int) -> None:
     made = (schedules.warm_up(rate, steps), schedules.cosine(rate, steps), schedules.one_cycle(rate, steps))

@@ -8,8 +8,6 @@ from __future__ import annotations
 import io
 import itertools
 import os
-from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,14 +15,16 @@ import pytest
 
 import tensight
 from tensight.capture.companion import Companion
-from tensight.control import Command, Step, Terminate
-from tensight.control.messages import Request, Status
+from tensight.control import Step, Terminate
+from tensight.control.messages import Status
 from tensight.session.controlling import Controlling, RecorderDesk
+from tensight.session.rewind import Rewind
 from tensight.session.session import Session
 from tensight.session.settings import Settings
 from tensight.session.terminal import Terminal
 from tensight.testing.pairwise import pairwise
 from tensight.watchpoints import spec
+from tests.control.test_controlling import FakeLink
 from tests.mindspore.networks import NETWORKS, Way, run
 
 AXES = {"network": list(NETWORKS), "mode": ["pynative", "graph"], "loop": ["functional", "model"]}
@@ -51,37 +51,8 @@ CALM = {
 WILD = {"TO": "TO", "OO": "OO", "WO": "WO", "GE": "GE"}
 
 
-class Link:
-    """The other end of the control channel is the test: `script` is what happens each time the training waits."""
-
-    def __init__(self) -> None:
-        self.pages = 1
-        self.pid = os.getpid()
-        self.lost_since: float | None = None
-        self.refused = ""
-        self.sent: list[object] = []
-        self.script: deque[Callable[[], None] | Command] = deque()
-        self.inbox: list[Request] = []
-
-    connected = True
-
-    def send(self, message: object) -> None:
-        self.sent.append(message)
-
-    def receive(self) -> list[Request]:
-        came, self.inbox = self.inbox, []
-        return came
-
-    def wait(self, seconds: float, *also: int) -> None:
-        assert self.script, "the training waits and nobody will ever wake it"
-        event = self.script.popleft()
-        if callable(event):
-            event()
-        else:
-            self.inbox.append(Request(len(self.sent), event))
-
-    def close(self, ended: str) -> None:
-        return None
+class Link(FakeLink):
+    """The other end of the control channel is the test."""
 
     @property
     def paused_at(self) -> list[int]:
@@ -92,7 +63,7 @@ class Link:
 
 def debugged(way: Way, folder: Path, conditions: dict[str, str], *, rate: float) -> tuple[Session, Link, list[bytes]]:
     """A training that pauses at its first hit, is asked again, stepped once and ended."""
-    link = Link()
+    link = Link(pages=1)
     asked: list[str] = []
 
     def ask_again() -> None:
@@ -102,10 +73,9 @@ def debugged(way: Way, folder: Path, conditions: dict[str, str], *, rate: float)
                 asked.append(code)
 
     def companions(session: Session) -> list[Companion]:
-        control = Controlling(
-            cast("Any", link), RecorderDesk(session.recorder), session.recorder.stop, lambda text: None
-        )
-        return [control]
+        recorder = session.recorder
+        control = Controlling(cast("Any", link), RecorderDesk(recorder), recorder.stop, lambda text: None)
+        return [Rewind(recorder, folder), control]  # it is rewind that looks inside compiled code
 
     points = tuple(spec.parse(text, 0) for text in conditions.values())
     settings = Settings(run_dir=folder, page=False, recommended=False, watchpoints=points, budget=100.0)
@@ -133,7 +103,7 @@ def test_each_condition_is_provoked_paused_on_asked_again_stepped_over_and_ended
         assert session.recorder.lost == {}
         run_of = tensight.open(tmp_path / name)
         hit = {one.condition for one in run_of.hits if one.error is None}
-        assert hit == set(conditions), f"{set(conditions) - hit} did not hit"
+        assert hit == set(conditions), f"{set(conditions) - hit} did not hit; {session.recorder.coverage}"
         assert set(session.asked) == set(conditions)  # type: ignore[attr-defined]
         assert len(link.paused_at) == 2
         assert link.paused_at[1] == link.paused_at[0] + 1

@@ -23,8 +23,8 @@ NAMES = [EVIL, "bell\x07 escape\x1b[31m and\u202edrawkcab", 'quote" onmouseover=
 
 
 def box(page: Page, name: str) -> Locator:
-    """The part of a box that is pressed, by its whole label for those who do not see it."""
-    return page.locator(".sheet").get_by_role("button", name=name, exact=True)
+    """The part of a box that is pressed, by its kind and name, whether it has hits or not."""
+    return page.locator(".sheet").get_by_role("button", name=re.compile(f"^{re.escape(name)}(, \\d+ hits)?$"))
 
 
 def press(page: Page, name: str) -> None:
@@ -69,7 +69,7 @@ def test_from_a_hit_to_its_neighbourhood_and_on_through_the_network(real: Served
 def test_a_module_selected_in_the_tree_is_found_in_the_whole_graph(real: Served, open_page: Open) -> None:
     page = open_page("/run/gpt/node/layers.7.mlp?tab=graph", real)
     expect(page.locator(".sheet .box.on")).to_contain_text("layers.7.mlp")
-    page.get_by_role("button", name="whole graph").click()
+    page.get_by_role("button", name="whole graph", exact=True).click()
     expect(page.locator(".sheet .box.on")).to_contain_text("mlp")
     expect(box(page, "module layers.7.attention")).to_have_count(1)
     expect(page.locator(".sheet .box.on").first).to_be_in_viewport()
@@ -127,7 +127,7 @@ def test_several_networks_can_be_chosen(real: Served, open_page: Open) -> None:
     expect(page.locator(".sheet .box.on")).to_contain_text("judge")
     expect(page.locator(".inspector")).to_contain_text("in judge")
     page.get_by_role("button", name="update", exact=True).click()
-    page.get_by_role("button", name="whole graph").click()
+    page.get_by_role("button", name="whole graph", exact=True).click()
     expect(page.locator(".sheet .box.state").first).to_contain_text("state")
 
 

@@ -118,7 +118,7 @@ def _accumulated(s: Suspect) -> str:
         if abs(factor * ours / theirs - 1) < 0.05:
             return f"B's gradients are {factor:.3g} times A's: {steps}, and the loss is not divided by them"
         if abs(factor * theirs / ours - 1) < 0.05:
-            return f"B's gradients are {factor:.3g} times A's: {steps}; the gradients of all but one micro-step are lost"
+            return f"B's gradients are {factor:.3g} times A's: {steps}; only one micro-step's gradients are left"
     if "BatchNorm" in s.type and s.moment.stage == "forward":
         return f"{steps}: batch norm takes its statistics of each micro-batch alone, which no accumulation makes good"
     if s.moment.stage == "backward":

@@ -29,7 +29,8 @@ _DRAWING = {  # operators that draw random numbers → what they are used for
 class RandomSource(msgspec.Struct, frozen=True):
     """Something random: what kind, where, and what to set."""
 
-    kind: str  # 'init' | 'shuffle' | 'worker_seed' | 'data' | 'dropout' | 'random_operator' | 'setting' | 'length' | 'operator'
+    # 'init' | 'shuffle' | 'worker_seed' | 'data' | 'dropout' | 'random_operator' | 'setting' | 'length' | 'operator'
+    kind: str
     where: str
     fix: str
 
@@ -115,7 +116,9 @@ def _setting(a: Reader, b: Reader, step: int, first: Moment) -> RandomSource | N
     ours, theirs = a.steps.head(step).scalars, b.steps.head(step).scalars
     for name in ours:
         if name.startswith("lr") and repr(ours[name]) != repr(theirs.get(name)):
-            return RandomSource("setting", f"{name} is {ours[name]:g} in one run and {theirs.get(name)} in the other", fix)
+            return RandomSource(
+                "setting", f"{name} is {ours[name]:g} in one run and {theirs.get(name)} in the other", fix
+            )
     for one, other in zip(a.parts, b.parts):
         if one.kind == other.kind == "optimizer":
             for name, value in one.settings.items():

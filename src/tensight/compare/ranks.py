@@ -53,9 +53,7 @@ def _compared(a: Side, b: Side, mapping: Mapping[str, str] | None, resumed_at: i
     if not lost or not found.faults or found.faults[0].step != resumed_at:
         return msgspec.structs.replace(found, resumed=back)
     first = msgspec.structs.replace(found.faults[0], likely_cause=f"not restored from the checkpoint: {lost}")
-    return msgspec.structs.replace(
-        found, resumed=back, first_divergence=first, faults=[first, *found.faults[1:]]
-    )
+    return msgspec.structs.replace(found, resumed=back, first_divergence=first, faults=[first, *found.faults[1:]])
 
 
 def _ranks(run: Run) -> str:

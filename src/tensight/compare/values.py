@@ -81,7 +81,7 @@ class Stored:
         try:
             while at < end:
                 part = room[: (end - at) // self.dtype.itemsize]
-                got = os.preadv(handle, [part.view(np.uint8)], at)
+                got = os.preadv(handle, [part.data.cast("B")], at)
                 if got != part.nbytes:
                     raise DamagedError(f"{self.path} ends before the last of its values")
                 at += got

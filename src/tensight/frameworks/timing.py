@@ -80,6 +80,7 @@ class Clock:
     mark: float = field(default_factory=now)
     stack: list[Part5] = field(default_factory=list)
     thread: int = field(default_factory=threading.get_ident)
+    process: int = field(default_factory=os.getpid)
     _cpu: float = 0.0
     _step_cpu: float = 0.0
 
@@ -89,7 +90,8 @@ class Clock:
         return self.stack[-1] if self.stack else self.idle
 
     def mine(self) -> bool:
-        return threading.get_ident() == self.thread
+        """Whether the caller is the training's own thread: loader workers are forked with all of this."""
+        return threading.get_ident() == self.thread and os.getpid() == self.process
 
     def enter(self, part: Part5) -> None:
         at = now()

@@ -13,6 +13,7 @@ off. Without `network` the networks of the running session are meant, those foun
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator
@@ -127,7 +128,8 @@ def on_backward(where: str, function: Function, network: Any = None) -> Hooks:
     return _modules("on_backward", where, function, network, 2)
 
 
-def on_saved(pack: Function, unpack: Function | None = None) -> Any:
+@contextlib.contextmanager
+def on_saved(pack: Function, unpack: Function | None = None) -> Iterator[None]:
     """A context: what the forward pass keeps for the backward goes through `pack`, and back through `unpack`.
 
     `pack` may answer None: then the tensor is kept as it is, and was only seen.
@@ -137,10 +139,10 @@ def on_saved(pack: Function, unpack: Function | None = None) -> Any:
         packed = pack(tensor)
         return tensor if packed is None else packed
 
-    found = imported()
-    if not found:
-        raise UsageError("on_saved: import torch or mindspore first")
-    return found[0].saved_tensors(keep, unpack or (lambda value: value))
+    with contextlib.ExitStack() as stack:
+        for backend in imported():
+            stack.enter_context(backend.saved_tensors(keep, unpack or (lambda value: value)))
+        yield
 
 
 def _modules(what: str, where: str, function: Function, network: Any, values: int) -> Hooks:

@@ -28,6 +28,23 @@ RISKY: dict[str, str] = {
     "mean": "its sum overflows float16 from 65504 on",
     "prod": "overflows early",
 }
+# Operators that Ascend computes in float16 alone, by MindSpore's names: whoever uses them needs a loss scale.
+FLOAT16_ON_ASCEND: dict[str, tuple[str, ...]] = {
+    "pooling": ("AdaptiveMaxPool2D", "AvgPool3D", "AvgPool", "MaxPool", "MaxPoolWithArgmax", "Pooling"),
+    "recurrent": ("LSTM", "DynamicRNN", "GRUV2"),
+    "convolution": ("Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "DepthwiseConv2dNative"),
+    "matrix product (float32 is slow)": ("MatMul", "BatchMatMul"),
+    "sorting": ("Sort", "TopK"),
+    "other": (
+        "BoundingBoxEncode",
+        "ExtractImagePatches",
+        "ExtractVolumePatches",
+        "FusedDbnDw",
+        "IOU",
+        "NewIm2Col",
+        "NMSWithMask",
+    ),
+}
 _NOT_RISKY = ("backward", "logical", "norm_backward", "log_softmax_backward")
 
 
@@ -91,6 +108,16 @@ def risk_of(name: str) -> str:
     if any(word in plain for word in _NOT_RISKY) or "backward" in plain or plain.endswith("grad"):
         return ""
     return next((why for word, why in RISKY.items() if word in plain), "")
+
+
+def float16_on_ascend(rows: Sequence[Operator]) -> list[str]:
+    """Names of the operators among these that run in float16 on Ascend, whatever is asked for.
+
+    >>> float16_on_ascend([Operator("Conv2D", "conv", "forward", "float32", "float32", False, "")])
+    ['Conv2D']
+    """
+    known = {name for names in FLOAT16_ON_ASCEND.values() for name in names}
+    return sorted({row.name for row in rows} & known)
 
 
 def loss_dtype_trouble(loss: Any) -> str:

@@ -17,6 +17,7 @@ from tensight.errors import FormatError, NameNotFound
 CHUNK = 1 << 20
 LONGEST = 64 << 20  # characters of one event
 MOST_NAMES = 20_000
+DEEPEST = 2000
 Progress = Callable[[int, int], None]
 
 
@@ -82,6 +83,8 @@ def summarise(path: Path, progress: Progress | None = None) -> TraceSummary:
         if stack:
             stack[-1][1].own -= length
         stack.append((start + length, row))
+        if len(stack) > DEEPEST:
+            del stack[: DEEPEST // 2]  # no program nests so deep: the events have no order
         if len(open_events) > 10_000:
             open_events.clear()
     return summary

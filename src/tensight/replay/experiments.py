@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import msgspec
@@ -91,12 +91,3 @@ class LowerRate:
         if all(math.isfinite(value) for value in losses):
             return {f"{PREFIX}a tenth of the learning rate since step {self._step}": f"loss {losses[-1]:.4g}, finite"}
         return {f"{PREFIX}a tenth of the learning rate since step {self._step}": "not finite either"}
-
-
-def tried(facts: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Experiments among the facts of a replay, in words.
-
-    >>> tried({"tried in float64": "finite", "bad": 3})
-    [('tried in float64', 'finite')]
-    """
-    return [(name, str(value)) for name, value in facts.items() if name.startswith(PREFIX)]

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tensight.records import Hit, Watchpoint
+from tensight.errors import TensightError
+from tensight.records import Hit, Needs, Observation, Watchpoint
 from tensight.runs.words import within
+from tensight.stats import statistics
 from tensight.store import Reader
 
 if TYPE_CHECKING:
+    from tensight.watchpoints.checker import Checker
     from tensight.watchpoints.condition import Condition
 
 
@@ -49,10 +52,29 @@ def recheck(
         for number in reader.steps.numbers:
             # steps that are not asked for are judged too: conditions with a history need what came before
             record = reader.steps.at(number)
-            found = checker.check(number, record.observations, reader.tensors, rank=reader.rank, updates=number)
+            kept = frozenset(reader.kept.get(number, ()))
+            seen = [
+                _complete(reader, checker, number, one) if one.tensor in kept else one for one in record.observations
+            ]
+            found = checker.check(number, seen, reader.tensors, rank=reader.rank, updates=number)
             if within(number, step):
                 hits.extend(found)
     return sorted(hits, key=lambda hit: (hit.step, hit.rank, hit.order))
+
+
+def _complete(reader: Reader, checker: Checker, step: int, seen: Observation) -> Observation:
+    """An observation of a kept tensor with the counts that watchpoints of now ask for, taken from its values."""
+    needs = checker.needs(reader.tensors[seen.tensor])
+    if {(one.start, one.end) for one in seen.stats.within} >= set(needs.ranges):
+        return seen
+    try:
+        kept = reader.tensor(step, seen.tensor)
+    except TensightError:
+        return seen  # it is judged by what was recorded
+    if kept is None or kept.array.size != seen.stats.count:
+        return seen
+    within = statistics(kept.array, Needs(ranges=needs.ranges)).within
+    return msgspec.structs.replace(seen, stats=msgspec.structs.replace(seen.stats, within=within))
 
 
 def _single(conditions: Any) -> bool:

@@ -52,6 +52,8 @@ class Rewind(Companion):
         self._say = say
         self._rewinder: Rewinder | None = None
         self._none = ""  # why there is no rewinder
+        self._none_of = 0  # so many frameworks were imported when that was found; 0: it holds for good
+        self._told = False  # of that
         self._shadowing: Shadowing | None = None  # in place of a rewinder, where an adapter runs steps again itself
         self._shadowed = False  # the trouble that is there now was looked at
 
@@ -70,9 +72,9 @@ class Rewind(Companion):
             return
         rewinder = self._ready()
         if rewinder is None:
-            if bad and self._none:
+            if bad and self._none and not self._told:
+                self._told = True
                 self._recorder.replayed(Replay(step=record.step, status="not possible", reason=self._none))
-                self._none = ""
             return
         if record.step == SIZED_AT and self._memory_limit is not None and self._is_too_large(rewinder):
             return
@@ -106,7 +108,7 @@ class Rewind(Companion):
         size = found.size() if found is not None else 0
         if self._memory_limit is None or size <= self._memory_limit:
             return False
-        self._none = f"a copy of the state takes {size >> 20} MB, more than the memory limit"
+        self._none = f"a copy of the state takes {size:,} bytes, more than the memory limit of {self._memory_limit:,}"
         self._say(f"no rewind: {self._none}")
         rewinder.ending()
         self._rewinder = None
@@ -136,12 +138,14 @@ class Rewind(Companion):
     def _ready(self) -> Rewinder | None:
         if self._shadow() is not None:
             return None
-        if self._rewinder is None and not self._none:
+        if self._rewinder is None and (not self._none or self._none_of not in (0, len(self._recorder.adapters))):
             found = rewinds.load_imported()
             if found is None:
                 watched = [adapter.name for adapter in self._recorder.adapters]
                 self._none = f"{watched[0]} offers no way to run a step again" if watched else ""
+                self._none_of = len(watched)
                 return None
+            self._none = ""
             self._rewinder = Rewinder(
                 found,
                 self._folder,

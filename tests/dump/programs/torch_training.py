@@ -1,4 +1,4 @@
-"""A small PyTorch training that keeps what its layers returned, for a comparison with a dump. `compiled` compiles it."""
+"""A small PyTorch training that keeps what a dump of it must hold; `compiled` compiles the model."""
 
 import sys
 

@@ -5,5 +5,6 @@ from mindspore import Tensor
 
 prediction = Tensor(np.ones((8, 3), np.float32))
 target = Tensor(np.ones((8, 4), np.float32))
-loss = ((prediction - target) ** 2).mean()
-print(loss)  # where the error comes out, made a line above
+gap = prediction - target
+loss = (gap * gap).mean()  # the error comes out here or below, wherever Python is by then
+print(loss)

@@ -8,7 +8,7 @@ from mindspore.communication import init
 device = int(os.getenv("DEVICE_ID", "0"))
 ranks = int(os.getenv("RANK_SIZE", "1"))
 ms.set_context(mode=ms.GRAPH_MODE)
-ms.set_device("CPU", device)
+ms.set_context(device_target="CPU", device_id=device)
 if ranks > 1:
     ms.set_auto_parallel_context(device_num=ranks, parallel_mode=ms.ParallelMode.DATA_PARALLEL, gradients_mean=True)
     init()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tensight.compare.checkpoints import mindspore_file, safetensors_file, torch_file, torch_writing
+from tensight.compare.checkpoints import mindspore_file, safetensors_file, shards, torch_file, torch_writing
 from tensight.compare.checkpoints.entry import Checkpoint, Entry, Plain, mapped
 from tensight.errors import CheckpointError, UsageError
 
@@ -24,6 +24,8 @@ WRITERS: dict[str, tuple[Write, str]] = {
 def read(path: str | Path) -> Checkpoint:
     """Open a checkpoint of any known format; a CheckpointError says in one sentence why it cannot be read."""
     path = Path(path)
+    if path.name.endswith(shards.ENDING):
+        return shards.read(path, read)
     file = mapped(path)
     head, size = bytes(file[:64]), int(file.size)
     checkpoint = _reader(head, size, path)(path)
@@ -52,7 +54,7 @@ def _reader(head: bytes, size: int, path: Path) -> Callable[[Path], Checkpoint]:
 def is_checkpoint(path: str | Path) -> bool:
     """Whether a path is meant as a checkpoint, and not as a run."""
     path = Path(path)
-    return path.is_file() and path.suffix in (*WRITERS, ".th", ".pkl", ".npz")
+    return path.is_file() and (path.suffix in (*WRITERS, ".th", ".pkl", ".npz") or path.name.endswith(shards.ENDING))
 
 
 def guessed(entries: Iterable[str]) -> str:

@@ -146,7 +146,9 @@ def convert(
             LeftOut(name, "no part of a state dictionary; --whole keeps it") for name in (*beside, *checkpoint.values)
         ]
     else:
-        done.values = optimizers.values_of(checkpoint)
+        found = optimizers.values_of(checkpoint)
+        done.values = {name: value for name, value in found.items() if value is not None}
+        done.left_out += [LeftOut(name, "it holds nothing (None)") for name in found if found[name] is None]
     done.left_out += [
         LeftOut(name, f"a {kind}, neither tensor nor plain value") for name, kind in checkpoint.unread.items()
     ]

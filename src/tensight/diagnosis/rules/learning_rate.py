@@ -9,7 +9,7 @@ from tensight.diagnosis.case import Case
 from tensight.diagnosis.kept import rms
 from tensight.diagnosis.ledger import Entry
 from tensight.diagnosis.rule import Rule
-from tensight.diagnosis.rules.nonfinite import NONFINITE
+from tensight.diagnosis.rules.nonfinite import NONFINITE, replay_of, tried
 from tensight.diagnosis.series import Series
 from tensight.diagnosis.words import at, median, number, plural, where
 from tensight.records import Finding, Part, Source
@@ -114,6 +114,7 @@ class LrTooHigh(Rule):
                 (f"update over weight of {entry.name} in step {step}", ratio),
                 ("first loss", begin),
                 (f"loss in step {after[0]}", after[1]),
+                *(tried(replay_of(case, case.trouble.first.step)) if case.trouble.first is not None else []),
             ],
             fix=(
                 f"lower the learning rate 10 to 100 times{at(source)}: {kind}(…, lr={number((value or 0.1) / 30)})",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+import msgspec
+
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.reasons import Reason, explain, operator_name
 from tensight.diagnosis.reasons_words import namespace
 from tensight.diagnosis.rule import Fact, Rule
 from tensight.diagnosis.trouble import BadStep
 from tensight.diagnosis.words import at, called, plural, where
-from tensight.records import Finding, Observation, Replay, Source, Stats, TensorInfo, Where
+from tensight.records import Evidence, Finding, Observation, Replay, Source, Stats, TensorInfo, Where
 
 # Faults that a value which is not finite may be named by.
 NONFINITE = frozenset(
@@ -41,6 +43,9 @@ _RISKS = (
 )
 
 
+_RUN_AGAIN = "run once with --rewind: the bad step is run again and the operator named"
+
+
 def bad_values(stats: Stats) -> str:
     """
     >>> bad_values(Stats(count=10, nan=2, pos_inf=1))
@@ -63,6 +68,21 @@ def replay_of(case: Case, step: int) -> Replay | None:
     return None
 
 
+def _with_fruitless(finding: Finding, case: Case, step: int) -> Finding:
+    """What is said where the bad step was run again in vain, or could not be."""
+    vain = ("not reproduced", "not possible")
+    replay = next((one for one in reversed(case.replays) if one.status in vain and abs(one.step - step) <= 1), None)
+    if replay is None:
+        return finding
+    fix = finding.fix
+    if fix == (_RUN_AGAIN,):
+        fix = (f"run with --steps {step}: that step is then watched operator by operator while it runs",)
+    if replay.status == "not reproduced":
+        fix = (*fix, "look for what differs between two runs of one step: hardware, threads that race, memory not set")
+    facts = (*finding.evidence, Evidence(f"running the step again: {replay.status}", replay.reason))
+    return msgspec.structs.replace(finding, replay=replay.status, evidence=facts, fix=fix)
+
+
 def _bad_values(replay: Replay) -> list[tuple[str, float | int | str | None]]:
     """How many values and rows of the operator's result were bad, in words."""
     facts = replay.facts
@@ -83,6 +103,13 @@ def beside_values(replay: Replay) -> list[tuple[str, float | int | str | None]]:
     if replay.facts.get("summand"):
         found.append(("the loss is a sum", str(replay.facts["summand"])))
     return found
+
+
+def tried(replay: Replay | None) -> list[Fact]:
+    """What experiments in the copy that ran the step again have shown."""
+    if replay is None:
+        return []
+    return [(name, value) for name, value in replay.facts.items() if name.startswith("tried ")]
 
 
 def given_outside(replay: Replay) -> bool:
@@ -115,7 +142,7 @@ class NonFinite(Rule):
             found = self._replayed(case, bad, replay)
             if found is not None:
                 return [found]
-        return [self._by_stage(case, bad)]
+        return [_with_fruitless(self._by_stage(case, bad), case, bad.step)]
 
     # with the operator known
 
@@ -123,7 +150,7 @@ class NonFinite(Rule):
         why = explain(replay) or self._unexplained(replay)
         facts: list[Fact] = [(f"input {index} of the operator", text) for index, text in enumerate(replay.inputs)]
         facts += _bad_values(replay)
-        facts += [(name, value) for name, value in replay.facts.items() if name.startswith("tried ")]
+        facts += tried(replay)
         backward = replay.phase == "backward"
         name = operator_name(replay)
         rows, of = replay.facts.get("bad_rows"), replay.facts.get("bad_rows_of")
@@ -222,7 +249,7 @@ class NonFinite(Rule):
             where=place,
             why=why,
             facts=facts,
-            fix=fix or ("run once with --rewind: the bad step is run again and the operator named",),
+            fix=fix or (_RUN_AGAIN,),
             since=since,
             then=self._then(bad),
         )

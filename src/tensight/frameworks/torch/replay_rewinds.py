@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.optim import optimizer as torch_optimizer
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 from torch.utils.data import dataloader
 
@@ -107,8 +108,8 @@ class TorchRewinds:
                 if rate is not None:
                     group["lr"] = rate
 
-        torch.optim.optimizer.register_optimizer_step_pre_hook(before)
-        torch.optim.optimizer.register_optimizer_step_post_hook(after)
+        torch_optimizer.register_optimizer_step_pre_hook(before)
+        torch_optimizer.register_optimizer_step_post_hook(after)
 
     def unwatchable(self) -> str:
         dynamo = sys.modules.get("torch._dynamo.utils")

@@ -15,7 +15,6 @@ from tensight.server.routes.asking import house, number
 from tensight.server.wire import Json
 
 
-
 async def compared(request: Request) -> Response:
     """The comparison of run `a` with run `b`."""
     a, b, found = await _found(request)

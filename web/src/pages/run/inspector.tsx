@@ -161,7 +161,7 @@ function Tensor({ row, step: at }: { row: TensorRow; step: number }): JSX.Elemen
         </span>
         <button
           class="quiet"
-          aria-label={`View ${shown(row.name)} ${shown(info.slot, 80)}`}
+          aria-label={`View ${info.kind.replace("_", " ")} ${info.op ? `${shown(info.op, 80)} ` : ""}${shown(row.name)} ${shown(info.slot, 80)}`}
           title={row.kept ? "Its values, statistics and relations" : "Its statistics and relations"}
           onClick={() => view(info.id)}
         >

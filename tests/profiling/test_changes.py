@@ -1,0 +1,83 @@
+"""Changes that `--try` makes from outside."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from tensight.errors import UsageError
+from tensight.frameworks.patches import Patches
+from tensight.frameworks.torch.timing_changes import Changes
+from tensight.records.timing import Tried
+
+DATA = TensorDataset(torch.zeros(64, 4))
+
+
+@pytest.fixture
+def patches() -> Iterator[Patches]:
+    made = Patches()
+    threads = torch.get_num_threads()
+    yield made
+    made.restore()
+    gc.enable()
+    torch.set_num_threads(threads)
+
+
+def test_loaders_get_workers_memory_and_larger_batches(patches: Patches):
+    Changes(["workers=1", "pinned", "batch=4"]).attach(patches)
+    loader = DataLoader(DATA, 2, True)
+    assert (loader.num_workers, loader.persistent_workers, loader.pin_memory) == (1, True, True)
+    assert loader.batch_size == 8
+    patches.restore()
+    assert DataLoader(DATA, batch_size=2).batch_size == 2
+
+
+def test_optimizers_are_fused(patches: Patches):
+    Changes(["fused"]).attach(patches)
+    parameters = list(nn.Linear(2, 2).parameters())
+    for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
+        assert kind(parameters, lr=0.1, foreach=False).defaults["fused"] is True
+
+
+def test_a_call_runs_under_autocast_and_gives_back_what_the_loss_expects():
+    model = nn.Linear(4, 4)
+    seen = []
+    model.register_forward_hook(lambda module, args, result: seen.append(result.dtype))
+    result = Changes(["bfloat16"]).call(nn.Module.__call__, model, (torch.zeros(2, 4),), {})
+    assert seen == [torch.bfloat16]
+    assert result.dtype is torch.float32
+
+
+def test_images_come_channels_last():
+    changes = Changes(["channels_last"])
+    model = nn.Conv2d(3, 4, 1)
+    changes.met(model)
+    assert model.weight.is_contiguous(memory_format=torch.channels_last)
+    seen = []
+    model.register_forward_pre_hook(
+        lambda module, args: seen.append(args[0].is_contiguous(memory_format=torch.channels_last))
+    )
+    changes.call(nn.Module.__call__, model, (torch.zeros(2, 3, 8, 8),), {})
+    assert seen == [True]
+
+
+def test_threads_and_collector(patches: Patches):
+    Changes(["threads=1", "collector"]).attach(patches)
+    assert torch.get_num_threads() == 1
+    assert not gc.isenabled()
+    assert gc.collect() == 0
+
+
+def test_a_change_that_is_not_known_is_refused():
+    with pytest.raises(UsageError, match="is none of workers"):
+        Changes(["faster"])
+
+
+def test_the_gain_is_a_share_of_the_step():
+    assert Tried("fused", 0.2, 0.05).gain == pytest.approx(0.75)
+    assert Tried("fused", 0.0, 0.05).gain == 0
