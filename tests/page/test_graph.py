@@ -38,7 +38,9 @@ def test_scopes_are_folded_and_open_on_demand(real: Served, open_page: Open) -> 
     expect(box(page, "module layers.3")).to_have_count(0)
     page.get_by_role("button", name="Open layers", exact=True).click()
     expect(page.locator(".sheet .box.range")).to_contain_text("layers.0–11 ×12")
-    page.get_by_role("button", name="Open layers.0–11").or_(page.locator(".sheet .box.range .opener")).first.dispatch_event("click")
+    page.get_by_role("button", name="Open layers.0–11").or_(
+        page.locator(".sheet .box.range .opener")
+    ).first.dispatch_event("click")
     expect(box(page, "module layers.3")).to_have_count(1)
     page.get_by_role("button", name="Open layers.3", exact=True).dispatch_event("click")
     expect(box(page, "module layers.3.attention")).to_have_count(1)

@@ -27,7 +27,9 @@ def test_a_line_leads_to_its_operators_and_an_operator_back_to_its_line(real: Se
     page = open_page("/run/gpt?tab=stacks", real)
     page.locator(".line-rows tr.hit").filter(has_text="gpt.py:18").click()
     source = page.get_by_label("Source around the line")
-    expect(source.locator("[aria-current=true]")).to_contain_text("F.scaled_dot_product_attention(q, k, v, is_causal=True)")
+    expect(source.locator("[aria-current=true]")).to_contain_text(
+        "F.scaled_dot_product_attention(q, k, v, is_causal=True)"
+    )
     expect(source).to_contain_text("class Attention(nn.Module):")
     expect(page).to_have_url(re.compile(r"line=\d+"))
     operators = page.get_by_role("list", name="Operators of this line")

@@ -1,4 +1,4 @@
-"""The tensor view on a real training: from a hit to values, slices, other steps, differences and files that read back."""
+"""The tensor view on a real training: from a hit to values, slices, other steps, differences and files."""
 
 from __future__ import annotations
 

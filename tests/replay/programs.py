@@ -259,8 +259,7 @@ make, judging = torch.optim.Adam(maker.parameters(), lr=0.01), torch.optim.SGD(j
 def block(x):
     return torch.log(judge(x).sigmoid() + (0.0 if step == 7 else 1e-3)) * (1 if step != 7 else float("1"))
 for step in range(10):
-    real = torch.from_numpy(np.random.rand(6, 4).astype("float32")) * (1e6 if step == 7 else 1)
-    real = real if step != 7 else -real * judge[0].weight.sign().sum()
+    real = torch.from_numpy(np.random.rand(6, 4).astype("float32"))
     fake = maker(torch.randn(6, 2))
     score = checkpoint(block, fake.detach(), use_reentrant=False)
     given = torch.log((judge(real).sigmoid() * (step != 7)).clamp_min(0.0) + (step != 7) * 1e-3)

@@ -14,7 +14,7 @@ from tensight.records.graph_builder import GraphBuilder
 from tensight.runs.graph import GraphIndex, GraphView, label_of, reveal
 from tensight.runs.relations import Relations
 from tensight.runs.stacks import StackIndex
-from tensight.store import Reader, Writer
+from tensight.store import Reader, Writer, graphs
 
 
 def network(blocks: int = 12) -> Graph:
@@ -35,9 +35,7 @@ def network(blocks: int = 12) -> Graph:
     gradient = loss
     for number in reversed(range(blocks)):
         scope = builder.scope("net", f"layers.{number}.fc")
-        gradient = builder.add(
-            "matmul_backward", scope, phase="backward", inputs=(gradient,), forward=products[number]
-        )
+        gradient = builder.add("matmul_backward", scope, phase="backward", inputs=(gradient,), forward=products[number])
     builder.file("train.py", "\n".join(f"line {number}" for number in range(1, 41)))
     return builder.build()
 
@@ -88,7 +86,12 @@ def test_what_must_be_opened_leads_to_a_box(index: GraphIndex) -> None:
     opened = reveal(view, found)
     assert opened[0] == key(view, "")
     assert opened[2].startswith("f")
-    seen = [view.key_of(id) for one in opened for item in view.group(one).items for id in view.members(view.group(one).box, item)]
+    seen = [
+        view.key_of(id)
+        for one in opened
+        for item in view.group(one).items
+        for id in view.members(view.group(one).box, item)
+    ]
     assert f"b{found}" in seen
 
 
@@ -167,7 +170,9 @@ def test_too_many_operators_are_thinned_and_the_rest_stays_connected() -> None:
     graph = builder.build()
     assert len(graph.nodes) == 91
     assert graph.left_out == 90
-    assert all(node.inputs == (place - 1,) and node.forward == place - 1 for place, node in enumerate(graph.nodes) if place)
+    assert all(
+        node.inputs == (place - 1,) and node.forward == place - 1 for place, node in enumerate(graph.nodes) if place
+    )
     for _ in range(400):
         builder.add("op", scope)
     assert len(builder.build().nodes) == 100
@@ -188,7 +193,8 @@ def test_a_graph_survives_the_run_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "node", [GraphNode("op", 5), GraphNode("op", 0, inputs=(0,)), GraphNode("op", 0, stack=3), GraphNode("op", 0, forward=7)]
+    "node",
+    [GraphNode("op", 5), GraphNode("op", 0, inputs=(0,)), GraphNode("op", 0, stack=3), GraphNode("op", 0, forward=7)],
 )
 def test_a_graph_that_refers_to_nothing_is_called_damaged(tmp_path: Path, node: GraphNode) -> None:
     writer = Writer(tmp_path / "run", RunInfo("run", ("train.py",), 1.0))
@@ -208,5 +214,14 @@ def test_a_damaged_or_strange_file_is_named(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(DamagedError, match=r"graph-0\.bin is damaged"):
         reader.graph("step 2")
-    outside = msgspec.structs.replace(info, file="../../../secret")
-    assert Path(outside.file).name == "secret"
+
+
+def test_a_name_in_the_log_leads_nowhere_outside_the_run(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run", RunInfo("run", ("train.py",), 1.0))
+    writer.graph(network())
+    writer.close()
+    reader = Reader(tmp_path / "run")
+    info = reader.graphs["step 2"]
+    (tmp_path / "secret.bin").write_bytes((reader.part / info.file).read_bytes())
+    assert graphs.read(reader.part, info) is not None
+    assert graphs.read(reader.part, msgspec.structs.replace(info, file="../../secret.bin")) is None

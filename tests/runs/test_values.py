@@ -32,7 +32,20 @@ def test_a_slice_means_what_it_means_in_python(text: str, same: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[a]", "[0, 0, 0, 0]", "[2]", "[-3]", "[0.5]", "[::0]", "[..., ...]", "[;]", "[[0]]", "[" + "9" * 500 + "]", "[,]"]
+    "text",
+    [
+        "[a]",
+        "[0, 0, 0, 0]",
+        "[2]",
+        "[-3]",
+        "[0.5]",
+        "[::0]",
+        "[..., ...]",
+        "[;]",
+        "[[0]]",
+        "[" + "9" * 500 + "]",
+        "[,]",
+    ],
 )
 def test_what_is_no_slice_is_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(UsageError) as refused:

@@ -107,7 +107,7 @@ def test_operators_stand_in_their_modules_with_their_kind(graph: Graph) -> None:
 def test_tensors_flow_from_parameters_and_operators_into_operators(graph: Graph) -> None:
     (product,) = [node for node in operators(graph, "forward", "layers.2.fc") if node.name == "aten.addmm"]
     sources = [graph.nodes[place] for place in product.inputs]
-    assert [(one.kind, one.name) for one in sources][0] == ("parameter", "bias")
+    assert (sources[0].kind, sources[0].name) == ("parameter", "bias")
     assert sources[1].name == "aten.native_layer_norm"
     transposed = sources[2]
     assert graph.nodes[transposed.inputs[0]].name == "weight"
@@ -121,7 +121,9 @@ def test_every_backward_operator_is_linked_to_its_forward_operator(graph: Graph)
     backward = [node for node in graph.nodes if node.phase == "backward"]
     linked = [node for node in backward if node.forward >= 0]
     assert len(linked) >= len(backward) - 1  # all but the first gradient, of ones
-    (tanh,) = [node for node in linked if node.name == "aten.tanh_backward" and graph.scopes[node.scope].path[-1] == "2"]
+    (tanh,) = [
+        node for node in linked if node.name == "aten.tanh_backward" and graph.scopes[node.scope].path[-1] == "2"
+    ]
     assert graph.nodes[tanh.forward].name == "aten.tanh"
 
 
@@ -248,9 +250,14 @@ def test_compiled_code_is_one_region(tmp_path: Path) -> None:
 def test_a_training_that_ends_in_the_structure_step_leaves_no_mode_behind(tmp_path: Path) -> None:
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with pytest.raises(ZeroDivisionError), tensight.watch(model, optimizer, run_dir=tmp_path / "run", quiet=True):
-        train(model, optimizer, 2)
-        model(torch.ones(2, 8))
-        _ = 1 / 0
+
+    def breaks() -> None:
+        with tensight.watch(model, optimizer, run_dir=tmp_path / "run", quiet=True):
+            train(model, optimizer, 2)
+            model(torch.ones(2, 8))
+            _ = 1 / 0
+
+    with pytest.raises(ZeroDivisionError):
+        breaks()
     assert _get_current_dispatch_mode() is None
     assert Reader(tmp_path / "run").graph("step 2") is None

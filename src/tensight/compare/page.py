@@ -26,8 +26,8 @@ from tensight.runs.writing import write_whole
 MOST_ROWS = 2000
 
 _OWN_STYLE = """
-body { max-width: 84rem; }
-.pair { max-height: 70vh; overflow: auto; border: 1px solid var(--edge); border-radius: 6px; }
+body { max-width: 84rem; } svg { max-width: 56rem; }
+.pair { position: relative; max-height: 70vh; overflow: auto; border: 1px solid var(--edge); border-radius: 6px; }
 .pair table { width: 100%; border-collapse: collapse; } .pair td, .pair th { padding: .15rem .6rem; }
 .pair th { position: sticky; top: 0; background: var(--card); } .pair tr { cursor: pointer; }
 .pair tr.different td { color: var(--bad); } .pair tr.follows td, .pair tr.suspicious td { color: var(--dim); }
@@ -40,13 +40,14 @@ polygon.band { fill: var(--good); opacity: .18; }
 
 _SCRIPT = """
 const rows = [...document.querySelectorAll('.pair tbody tr')];
+const box = document.querySelector('.pair');
 const pick = (row) => { rows.forEach((one) => one.setAttribute('aria-selected', one === row));
-  row.scrollIntoView({ block: 'center' }); };
+  box.scrollTop = row.offsetTop - box.clientHeight / 2 + row.offsetHeight / 2; };
 rows.forEach((row, at) => {
   row.addEventListener('click', () => pick(row));
   row.addEventListener('keydown', (event) => {
     const next = event.key === 'ArrowDown' ? rows[at + 1] : event.key === 'ArrowUp' ? rows[at - 1] : null;
-    if (next) { event.preventDefault(); next.focus(); pick(next); } });
+    if (next) { event.preventDefault(); next.focus({ preventScroll: true }); pick(next); } });
 });
 const first = document.querySelector('tr.first');
 if (first) pick(first);

@@ -10,6 +10,7 @@ from typing import Any
 from tensight.capture.companion import Companion
 from tensight.capture.recorder import Recorder
 from tensight.frameworks import rewinds
+from tensight.frameworks.adapter import Adapter
 from tensight.records import Depth, Finding, Replay, RunEnd, StepRecord
 from tensight.replay.rewinder import Rewinder
 from tensight.replay.shadowing import Shadowing
@@ -54,6 +55,7 @@ class Rewind(Companion):
         self._none = ""  # why there is no rewinder
         self._none_of = 0  # so many frameworks were imported when that was found; 0: it holds for good
         self._told = False  # of that
+        self._made: list[tuple[Adapter, Shadowing]] = []
         self._shadowing: Shadowing | None = None  # in place of a rewinder, where an adapter runs steps again itself
         self._shadowed = False  # the trouble that is there now was looked at
 
@@ -87,14 +89,17 @@ class Rewind(Companion):
         if self._shadowing is None:
             for adapter in self._recorder.adapters:
                 shadow = getattr(adapter, "shadow", None)
-                if shadow is not None and getattr(adapter, "trains", False):
+                if shadow is not None and shadow.copier is None:
                     name = f"rank-{self._recorder.rank}"
-                    self._shadowing = Shadowing(shadow, self._folder, name=name, most=self._most)
-                    shadow.copier = self._shadowing.in_copy
-                    rewinder, self._rewinder = self._rewinder, None
-                    if rewinder is not None:
-                        rewinder.ending()  # another framework is imported too, and does not train
-                    break
+                    made = Shadowing(shadow, self._folder, name=name, most=self._most)
+                    shadow.copier = made.in_copy
+                    self._made.append((adapter, made))
+            found = next((made for adapter, made in self._made if getattr(adapter, "trains", False)), None)
+            if found is not None:
+                self._shadowing = found
+                rewinder, self._rewinder = self._rewinder, None
+                if rewinder is not None:
+                    rewinder.ending()  # another framework is imported too, and does not train
         return self._shadowing
 
     def _look_by_shadow(self, record: StepRecord, bad: bool) -> None:

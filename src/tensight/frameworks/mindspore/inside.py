@@ -49,7 +49,7 @@ class Inside:
         """Before a compiled step is told as over. `gradients` of parameters are wanted: nobody else has seen them."""
         if not self._watching.all or self._given_up or self._shadow.copier is None or not self._may():
             return
-        if self._shadow.hindrance(self._watching.sink.step):
+        if self._shadow.lacks(self._watching.sink.step):
             return
         begun = time.monotonic()
         self._looks += 1

@@ -96,6 +96,17 @@ class Shadow:
 
     def hindrance(self, step: int) -> str:
         """Why this step cannot be run again; '' when it can."""
+        lacking = self.lacks(step)
+        if lacking:
+            return lacking
+        for weight in self._networks.weights():
+            tensor = weight.ref()
+            if tensor is not None and not facts.finite(weight.before if weight.before is not None else view(tensor)):
+                return f"{weight.name} was not finite when the step began"
+        return ""
+
+    def lacks(self, step: int) -> str:
+        """What is missing to run this step again."""
         unit = self._unit
         if unit is None or unit.step != step:
             return "what the step was given is not known: no gradient was taken through Python, and no cell stepped"
@@ -105,10 +116,6 @@ class Shadow:
             return "this MindSpore has no operator dispatch"
         if fork_utils is None:
             return "this MindSpore cannot be copied while it runs"
-        for weight in self._networks.weights():
-            tensor = weight.ref()
-            if tensor is not None and not facts.finite(weight.before if weight.before is not None else view(tensor)):
-                return f"{weight.name} was not finite when the step began"
         return ""
 
     def before_copy(self) -> None:
