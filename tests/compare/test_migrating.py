@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import torch
 
 import tensight
 from tests.compare.ported import PAIRS, batch, original, port, record, record_port
+
+FULL = os.environ.get("TENSIGHT_FULL") == "1"
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +121,8 @@ def test_a_mistake_is_found_in_its_module(
         assert alone is not None
         assert alone.module == module
         assert cause in alone.likely_cause
+        if name == "transformer" and mistake != "eps" and not FULL:
+            return  # recording this one takes seconds
     first = tensight.compare(run, record_port(tmp_path / "run", name, model, steps=1, **training)).first_divergence
     assert first is not None
     assert (first.module, first.phase, first.step) == (module, phase, 0)

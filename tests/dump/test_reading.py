@@ -15,9 +15,9 @@ from tensight.cli import group
 from tensight.dump.importing import import_dump
 from tensight.dump.readers import scan
 from tensight.errors import NameNotFound
-from tensight.server.library import Library
 from tensight.store import is_run
 from tests.dump import makers
+from tests.server.serving import client
 
 GOLDEN = Path(__file__).parent / "golden"
 NET = "Default_network-WithLossCell__backbone-Net_"
@@ -186,9 +186,31 @@ def test_the_commands_work_straight_on_a_dump(tmp_path, monkeypatch):
     assert json.loads(imported.stdout)["steps"] == 2
 
 
-def test_the_page_finds_a_dump(tmp_path):
-    library = Library(GOLDEN / "mindspore-2.10")
-    assert len(library.all()) == 1
+def test_the_page_shows_a_dump_with_its_finding_hits_and_values():
+    with client(GOLDEN / "mindspore-2.10") as page:
+        (listed,) = page.get("/api/runs").json()
+        assert (listed["id"], listed["steps"], listed["findings"]) == ("mindspore-2.10", 2, 1)
+        assert page.get("/api/runs/mindspore-2.10/graphs").json()
+        hits = page.get("/api/runs/mindspore-2.10/hits").json()["hits"]
+        assert {hit["condition"] for hit in hits} == {"TO", "OO"}
+
+
+def test_a_finding_names_the_first_operator_that_gave_a_value_that_is_not_finite(tmp_path):
+    (found,) = tensight.open(GOLDEN / "mindspore-2.10").findings
+    assert (found.fault, found.since_step) == ("nonfinite_value", 1)
+    assert (found.where.module, found.where.op, found.where.line) == ("first", "MatMul", 18)
+    assert "what it was given was not dumped" in found.why
+    makers.npy(tmp_path / "d", "Log.Default_fc_Log-op0.input.0", np.zeros(3, np.float32))
+    makers.npy(tmp_path / "d", "Log.Default_fc_Log-op0.output.0", np.full(3, -np.inf, np.float32), time=1)
+    (found,) = tensight.open(tmp_path / "d").findings
+    assert found.title == "fc Log gives Inf"
+    assert "all it was given was finite" in found.why
+
+
+def test_a_healthy_dump_has_no_finding(tmp_path):
+    for step in range(3):
+        makers.npy(tmp_path / "d", "ReLU.Default_act_ReLU-op0.output.0", np.ones(3, np.float32), step=step)
+    assert not tensight.open(tmp_path / "d").findings
 
 
 def test_each_reader_passes_over_the_files_of_the_others():

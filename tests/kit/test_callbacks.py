@@ -380,3 +380,43 @@ def test_wrong_use_gets_one_sentence(call: Any, words: str) -> None:
     with pytest.raises(UsageError, match=words) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+SCALED = """
+import FRAMEWORK
+from tensight.kit import DynamicLossScaleManager, Model
+from tests.kit.nets import training
+made = training("FRAMEWORK")
+x, y = made.data[0]
+data = [made.data[0], (x * float("inf"), y), made.data[1]]
+Model(made.network, made.loss_fn, made.optimizer, loss_scale_manager=DynamicLossScaleManager(1024)).train(1, data)
+"""
+
+
+@both
+def test_a_session_sees_losses_as_they_are_and_updates_that_are_left_out(framework: str, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    import tensight
+
+    (tmp_path / "train.py").write_text(SCALED.replace("FRAMEWORK", framework))
+    done = subprocess.run(
+        [sys.executable, "-m", "tensight", "run", "--no-page", "--no-rewind", "--run-dir", "out", "train.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    steps = list(tensight.open(tmp_path / "out").steps)
+    assert len(steps) == 3
+    assert steps[0].loss == pytest.approx(1.1, abs=0.3)
+    scales = [
+        (event.values["scale"], event.values["overflow"])
+        for step in steps
+        for event in step.events
+        if event.kind == "scale"
+    ]
+    assert scales == [(1024.0, False), (512.0, True), (512.0, False)]

@@ -20,9 +20,7 @@ both = pytest.mark.parametrize("framework", FRAMEWORKS)
 
 
 def step(made: Training) -> float:
-    loss, _ = (
-        backend_of(made.network).trainer(made.network, made.loss_fn, made.optimizer).step(made.data[0], None, False)
-    )
+    loss, _ = backend_of(made.network).trainer(made.network, made.loss_fn, made.optimizer).step(made.data[0])
     return loss
 
 

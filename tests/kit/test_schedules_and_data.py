@@ -120,7 +120,7 @@ def test_the_range_test_suggests_a_rate_and_changes_nothing(framework: str) -> N
     before = backend.state(made.network)
     found = range_test(made.network, made.loss_fn, made.optimizer, made.data, 1e-4, 10.0, 30)
     assert found.suggestion is not None
-    assert 1e-4 < found.suggestion <= 10
+    assert 1e-5 < found.suggestion <= 1
     assert "suggested learning rate" in str(found)
     for name, value in backend.state(made.network).items():
         assert value.tobytes() == before[name].tobytes()

@@ -14,8 +14,11 @@ import pytest
 from mindspore import Tensor, mint, nn, ops
 from mindspore.amp import DynamicLossScaler
 
+from tensight.frameworks.mindspore.adapter import MindSporeAdapter
 from tensight.frameworks.mindspore.values import tensors
-from tests.mindspore.programs import PARAMETERS, STEPS, Net, batches, by_functions, new_net, number, watched
+from tensight.records import Depth
+from tensight.testing.fakes import RecordingSink
+from tests.mindspore.programs import PARAMETERS, STEPS, Net, batches, by_functions, by_jit, new_net, number, watched
 
 
 def test_a_loss_scale_inside_the_optimizer_is_taken_out_of_the_gradients() -> None:
@@ -102,6 +105,101 @@ def test_a_scaler_inside_jit_is_compiled_as_mindspore_wrote_it() -> None:
         return [number(scaled(Tensor(float(value), ms.float32))) for value in (1, 2)]
 
     assert watched(run)[0] == run() == [1024.0, 2048.0]
+
+
+def test_a_loss_scale_manager_of_a_model_is_found() -> None:
+    def run() -> None:
+        ms.FixedLossScaleManager(1024.0, drop_overflow_update=False)
+
+    _, sink = watched(run)
+    (part,) = [part for part in sink.parts.values() if part.kind == "scaler"]
+    assert part.type == "FixedLossScaleManager"
+    assert part.settings == {"loss_scale": 1024.0, "drop_overflow_update": False}
+
+
+def test_a_loss_function_is_found_under_whatever_name_and_compiled_as_mindspore_wrote_it() -> None:
+    def run() -> Any:
+        net = new_net()
+        mine = ops.mse_loss  # as `from mindspore.ops import mse_loss` would have it
+
+        @ms.jit
+        def compiled(x: Tensor, y: Tensor) -> Tensor:
+            return mine(net(x), y)
+
+        x, y = next(batches())
+        gradient = ms.value_and_grad(lambda x, y: mine(net(x), y), None, net.trainable_params())
+        return number(compiled(x, y)), number(gradient(x, y)[0])
+
+    plain = run()
+    answer, sink = watched(run)
+    assert answer == plain
+    (event,) = sink.events("loss")
+    assert event.values["function"] == "mse_loss"
+    assert event.values["prediction_shape"] == "8x2"
+
+
+def test_at_level_op_each_operator_has_its_line_and_its_gradient() -> None:
+    class Rooted(Net):
+        def construct(self, x: Tensor) -> Tensor:
+            return ops.sqrt(ops.abs(super().construct(x)) + 1.0)
+
+    sink = RecordingSink(Depth.ALL, "op")
+    adapter = MindSporeAdapter()
+    adapter.attach(sink)
+    try:
+        by_functions(Rooted)
+    finally:
+        adapter.detach()
+    assert sink.failures == []
+    (root,) = {info for info, _ in sink.observed("operator", step=1) if info.op == "ops.sqrt"}
+    assert root.source is not None
+    assert "ops.sqrt(ops.abs(" in root.source.code
+    assert root.network == "net"
+    slopes = {info.forward: info for info, _ in sink.observed("operator_gradient", step=1)}
+    assert slopes[root.id].op == "ops.sqrt"
+    assert slopes[root.id].source == root.source
+
+
+def test_the_structure_of_a_step_shows_operators_with_their_cells_and_lines() -> None:
+    sink = RecordingSink()
+    sink.structure = True
+    adapter = MindSporeAdapter()
+    adapter.attach(sink)
+
+    def over(net: nn.Cell, step: int) -> None:
+        if step == 1:
+            sink.structure = False
+            adapter.depth_changed()
+
+    try:
+        by_functions(between=over)
+    finally:
+        adapter.detach()
+    assert sink.failures == []
+    (graph,) = sink.graphs
+    scopes = [graph.scopes[node.scope].path for node in graph.nodes]
+    assert {"first", "act", "second"} <= set(scopes)
+    weights = [place for place, node in enumerate(graph.nodes) if node.kind == "parameter"]
+    assert len(weights) == len(PARAMETERS)
+    users = [node for node in graph.nodes if set(node.inputs) & set(weights)]
+    assert users
+    files = {graph.frames[place].file for node in users for place in graph.stacks[node.stack]}
+    assert any(file.endswith("programs.py") for file in files)
+
+
+def test_the_structure_of_a_compiled_step_is_each_network_as_a_region() -> None:
+    sink = RecordingSink()
+    sink.structure = True
+    adapter = MindSporeAdapter()
+    adapter.attach(sink)
+    try:
+        by_jit()
+    finally:
+        adapter.detach()
+    assert sink.failures == []
+    (graph,) = sink.graphs
+    assert [node.name for node in graph.nodes if node.kind == "region"] == ["compiled Net"]
+    assert "compiled" in graph.note
 
 
 def test_each_epoch_counts_its_batches_from_zero() -> None:

@@ -139,7 +139,7 @@ def test_relations_show_the_codes_of_conditions_several_hops_away(real: Served, 
     expect(sheet.locator(".box").filter(has_text="layers.5.mlp.1").locator(".badge-text").first).to_have_text("TO")
     before = sheet.locator(".box").count()
     page.get_by_label("Hops of the relations").fill("4")
-    expect(sheet.locator(".box").filter(has_text="layers.6.attention.qkv")).to_have_count(1)
+    expect(sheet.locator(".box").filter(has_text="layers.6.norm")).to_have_count(1)
     assert sheet.locator(".box").count() > before
 
 

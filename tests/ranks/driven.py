@@ -42,7 +42,7 @@ for step in range(1_000_000):
 
 
 class Driven:
-    """`torchrun … -m tensight run`, what it prints, and its page's data."""
+    """`torchrun … -m tensight run`, what it prints, and its page's data; with 0 ranks the script starts them itself."""
 
     def __init__(
         self,
@@ -58,19 +58,9 @@ class Driven:
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "TENSIGHT_STATE": str(folder / "state")}
         environment["TENSIGHT_STALL"] = "2"
+        run = ["-m", "tensight", "run", "--run-dir", str(folder / "run"), *options, "train.py", *arguments]
         self.process = subprocess.Popen(
-            [
-                *torchrun,
-                *launcher,
-                "-m",
-                "tensight",
-                "run",
-                "--run-dir",
-                str(folder / "run"),
-                *options,
-                "train.py",
-                *arguments,
-            ],
+            [*torchrun, *launcher, *run] if ranks else [sys.executable, *run],
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,

@@ -63,6 +63,38 @@ def test_what_one_of_four_ranks_hits_pauses_all_and_they_end_behind_the_same_ste
     assert len({end.steps for end in ends if end is not None}) == 1
 
 
+SPAWNING = """
+import os, sys, time, torch
+import torch.distributed as dist, torch.multiprocessing as mp
+
+def worker(rank):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method="file://" + os.path.abspath("meet"), rank=rank, world_size=2)
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    while True:
+        loss = net(torch.randn(8, 4)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        time.sleep(0.005)
+
+if __name__ == "__main__":
+    mp.spawn(worker, nprocs=2)
+"""
+
+
+@pytest.mark.timeout(900)
+def test_ranks_that_a_script_starts_itself_are_driven_by_its_page(tmp_path: Path) -> None:
+    with driven(tmp_path, 0, script=SPAWNING) as training:
+        training.running(2)
+        training.go_on(training.pause())
+        training.drive("terminate")
+        assert training.process.wait(LONG) == 0
+    assert len({len(Reader(tmp_path / "run", rank).steps) for rank in (0, 1)}) == 1
+    assert not (tmp_path / "run" / "server.json").exists()
+
+
 def _stalled(training: Driven) -> Any:
     places = training.http.get("/api/runs/run/ranks").json()
     return places if [one["state"] for one in places] == ["stalled", "stalled"] else None

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tensight.frameworks.rewinds import Rewinds, Seen
 from tensight.frameworks.torch.replay_experiments import trials
@@ -96,7 +95,6 @@ for step in range(40):
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="copies of a process need Linux")
 def test_a_tenth_of_the_learning_rate_is_tried_in_a_copy_and_the_training_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -27,6 +27,7 @@ COMMANDS = {
     "twice": "tensight.cli.twice:twice",
     "profile": "tensight.cli.profile:profile",
     "tune": "tensight.cli.tune:tune",
+    "mcp": "tensight.cli.mcp:mcp",
 }
 
 

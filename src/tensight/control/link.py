@@ -157,8 +157,9 @@ class Link:
         _poke(self._wake_training)
 
     def _talk(self) -> None:
-        address, hello = self._address(), self._hello()
-        if address is None or hello is None:
+        hello = self._hello()
+        address = self._address() if hello is not None else None
+        if hello is None or address is None:
             return
         self._socket = stream = _connect(address)
         wire = ClientProtocol(parse_uri(f"ws://{address.netloc}{PATH}"), max_size=2**24)

@@ -142,7 +142,7 @@ def _names(folder: Path) -> list[str]:
 def _complete(net: Path, settings: DumpSettings, troubles: list[str]) -> None:
     overflows = 0
     for graph in sorted(_names(net), key=lambda name: numbered(name) or 0):
-        iterations = sorted(filter(None.__ne__, map(numbered, _names(net / graph))))  # type: ignore[type-var]
+        iterations = sorted(number for number in map(numbered, _names(net / graph)) if number is not None)
         for iteration in reversed(iterations) if settings.initial_iteration else iterations:
             folder = net / graph / str(iteration)
             if settings.initial_iteration:

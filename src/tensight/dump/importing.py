@@ -12,8 +12,9 @@ from typing import NamedTuple
 import msgspec
 
 import tensight
+from tensight.dump.concluding import Conclusions
 from tensight.dump.copying import copy_tensors
-from tensight.dump.graphs import record
+from tensight.dump.graphs import record as graph_record
 from tensight.dump.measuring import measure
 from tensight.dump.readers import scan
 from tensight.dump.readers.base import Dumped, Found, Raw
@@ -137,7 +138,8 @@ class _Rank:
         self._weights: dict[int, tuple[int, Raw]] = {}  # step and values of the last look, by tensor
 
     def introduce(self, tensors: Sequence[Dumped]) -> None:
-        for network in networks_of(tensors):
+        networks = networks_of(tensors)
+        for network in networks:
             self._writer.network(network)
         order = self._found.orders.get(self._rank, {})
         for one in sorted(tensors, key=lambda one: (order.get(one.text, 1 << 60), one.time)):
@@ -147,10 +149,12 @@ class _Rank:
                 self._infos[key] = info
                 self._known[info.id] = info
                 self._writer.tensor(info)
-        network = Counter(one.info.network for one in tensors).most_common(1)[0][0]
+        self._conclusions = Conclusions(networks, self._known, self._rank)
+        name_of_most = Counter(one.info.network for one in tensors).most_common(1)[0][0]
         for (rank, name), graph in self._found.graphs.items():
             if rank == self._rank:
-                self._writer.graph(record(name, min(one.step for one in tensors), graph, network or "network"))
+                first = min(one.step for one in tensors)
+                self._writer.graph(graph_record(name, first, graph, name_of_most or "network"))
 
     def step(self, step: int, tensors: list[Dumped]) -> None:
         order = self._found.orders.get(self._rank, {})
@@ -170,22 +174,23 @@ class _Rank:
         losses = [o.stats.mean for o in seen if self._known[o.tensor].kind == "loss" and o.stats.count == 1]
         values = [math.nan if value is None else value for value in losses]
         last = tensors[-1].time / 1e6
-        self._writer.step(
-            StepRecord(
-                step=step,
-                time=last if 1e9 < last < 1e11 else 0.0,
-                seconds=0.0,
-                loss=sum(values) / len(values) if values else None,
-                losses=tuple(values),
-                observations=tuple(seen),
-                hits=tuple(hits),
-            )
+        record = StepRecord(
+            step=step,
+            time=last if 1e9 < last < 1e11 else 0.0,
+            seconds=0.0,
+            loss=sum(values) / len(values) if values else None,
+            losses=tuple(values),
+            observations=tuple(seen),
+            hits=tuple(hits),
         )
+        self._writer.step(record)
+        self._conclusions.step(record)
         self._keep(step, kept)
 
     def close(self, steps: int) -> None:
         count = len(self._known)
         self._writer.coverage(Coverage(tensors=count, watched=count))
+        self._writer.findings(self._conclusions.findings())
         self._writer.end(RunEnd("finished", time.time(), None, steps, lost=tuple(self._found.troubles)))
         self._writer.close()
 

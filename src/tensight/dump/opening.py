@@ -14,7 +14,7 @@ from tensight.dump.readers import looks_like_dump
 from tensight.store import is_run
 from tensight.store.links import dumps_folder
 
-FORMAT = 1  # of what is cached; another one is made again
+FORMAT = 2  # of what is cached; another one is made again
 _MOST_LOOKED_AT = 200_000
 
 

@@ -27,10 +27,19 @@ class Removable(Protocol):
     def remove(self) -> None: ...
 
 
+class Scale(Protocol):
+    """A loss scale, as a trainer uses it: it tells `update` of every step."""
+
+    scale: float
+    drop_overflow_update: bool
+
+    def update(self, overflow: bool) -> float: ...
+
+
 class Trainer(Protocol):
     """Runs single steps of a network. A batch is a tuple: inputs, then the label when there is a loss function."""
 
-    def step(self, batch: Any, scale: float | None, drop_overflow: bool) -> tuple[float, bool]:
+    def step(self, batch: Any, scale: Scale | None = None) -> tuple[float, bool]:
         """Forward, backward, update; answers the loss and whether a gradient overflowed (looked for under a scale)."""
         ...
 

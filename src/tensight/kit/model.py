@@ -130,12 +130,10 @@ class Model:
 
     def _step(self, params: Params, batch: Any) -> float:
         scale = self.loss_scale
-        if scale is None:
-            return self._trainer.step(batch, None, False)[0]
-        loss, overflow = self._trainer.step(batch, scale.scale, scale.drop_overflow_update)
-        params.overflow, params.loss_scale = overflow, scale.scale
-        scale.update(overflow)
-        params.loss_scale_advice = scale.advice()
+        params.loss_scale = None if scale is None else scale.scale
+        loss, overflow = self._trainer.step(batch, scale)
+        if scale is not None:
+            params.overflow, params.loss_scale_advice = overflow, scale.advice()
         return loss
 
     def _eval(self, dataset: Any, callbacks: Any) -> dict[str, Any]:

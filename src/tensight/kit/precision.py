@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tensight.kit.backend import backend_of
+from tensight.kit.loss_scale import FixedLossScaleManager
 
 LOW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
@@ -140,7 +141,7 @@ def scale_one_test(network: Any, loss_fn: Any, optimizer: Any, batch: Any, scale
     def step(factor: float) -> tuple[bool, list[Operator]]:
         overflows: list[bool] = []
         try:
-            rows = operators(lambda: overflows.append(trainer.step(batch, factor, True)[1]), network)
+            rows = operators(lambda: overflows.append(trainer.step(batch, FixedLossScaleManager(factor))[1]), network)
         finally:
             restore()
         return overflows[0], rows

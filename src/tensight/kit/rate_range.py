@@ -13,7 +13,10 @@ from tensight.kit.schedules import draw
 
 @dataclass(frozen=True)
 class RangeTest:
-    """Rates, losses (smoothed), and the rate at which the loss falls fastest: None when it never falls."""
+    """Rates, losses (smoothed), and a suggestion: None when the loss never falls.
+
+    It is where the loss falls fastest, but at most a tenth of the rate with the lowest loss.
+    """
 
     rates: list[float]
     losses: list[float]
@@ -54,7 +57,7 @@ def range_test(
             for batch in backend.batches(dataset):
                 rate = low * (high / low) ** (step / (steps - 1))
                 backend.set_rate(optimizer, rate)
-                loss, _ = trainer.step(batch, None, False)
+                loss, _ = trainer.step(batch)
                 smooth = loss if not losses else 0.7 * smooth + 0.3 * loss
                 step += 1
                 if not math.isfinite(loss) or (losses and smooth > 4 * min(losses)):
@@ -68,15 +71,16 @@ def range_test(
                 raise UsageError("range_test: the data set is empty")
     finally:
         restore()
-    return RangeTest(rates, losses, _steepest(rates, losses))
+    return RangeTest(rates, losses, _suggestion(rates, losses))
 
 
-def _steepest(rates: list[float], losses: list[float]) -> float | None:
-    """Where the loss falls fastest over the logarithm of the rate.
-
-    >>> _steepest([1e-4, 1e-3, 1e-2, 1e-1], [1.0, 0.9, 0.4, 0.5])
-    0.01
+def _suggestion(rates: list[float], losses: list[float]) -> float | None:
+    """
+    >>> _suggestion([1e-4, 1e-3, 1e-2, 1e-1], [1.0, 0.5, 0.4, 0.6])
+    0.001
+    >>> _suggestion([1e-4, 1e-3], [1.0, 1.1]) is None
+    True
     """
     falls = [(losses[i + 1] - losses[i], rates[i + 1]) for i in range(len(losses) - 1)]
     slope, rate = min(falls, default=(0.0, 0.0))
-    return rate if slope < 0 else None
+    return min(rate, rates[losses.index(min(losses))] / 10) if slope < 0 else None

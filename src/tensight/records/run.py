@@ -71,7 +71,7 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
 
     step: int
     status: ReplayStatus
-    strategy: str = ""  # 'fork at the hit' | 'standing child' | 'graph' | 'next step' | 'in place'
+    strategy: str = ""  # 'fork at the hit' | 'standing child' | 'graph' | 'next step' | 'in place' | 'shadow'
     reason: str = ""
     seconds: float = 0.0
     memory: int = 0

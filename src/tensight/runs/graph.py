@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, Literal
@@ -64,18 +65,18 @@ class GraphView:
     def __init__(self, graph: Graph, view: View) -> None:
         self.graph = graph
         self.view = view
+        self._mine = np.array([view_of(node.phase) == view for node in graph.nodes], dtype=bool)
         self.boxes: list[Box] = [Box("", "", "", "", -1, 0)]
         self._places: dict[tuple[str, str], int] = {("", ""): 0}
-        homes = [self._box(scope.network, scope.path, scope.type) for scope in self._used_scopes()]
-        self.leaves: list[int] = []
-        parents: list[int] = []
-        for number, node in enumerate(graph.nodes):
-            if view_of(node.phase) == view:
-                self.leaves.append(number)
-                parents.append(homes[self._scope_place[node.scope]])
-        self.leaf_of = dict(zip(self.leaves, range(len(self.leaves))))
+        self._find_boxes()
+        scopes = np.array([node.scope for node in graph.nodes], dtype=np.int64)
+        mine = np.flatnonzero(self._mine)
+        self.leaves: list[int] = mine.tolist()
+        self._leaf_of: Ints = np.full(len(graph.nodes), -1, dtype=np.int64)
+        self._leaf_of[mine] = np.arange(len(mine))
         count = len(self.boxes)
-        self.parent: Ints = np.array([box.parent for box in self.boxes] + parents, dtype=np.int64)
+        own = np.array([box.parent for box in self.boxes], dtype=np.int64)
+        self.parent: Ints = np.concatenate([own, self._homes[scopes[mine]]])
         depths = np.array([box.depth for box in self.boxes], dtype=np.int64)
         self._depth: Ints = np.concatenate([depths, depths[self.parent[count:]] + 1])
         self._arrange()
@@ -93,8 +94,10 @@ class GraphView:
         number = key[1:]
         if key[:1] == "b" and number.isdecimal() and int(number) < len(self.boxes):
             return int(number)
-        if key[:1] == "n" and number.isdecimal() and int(number) in self.leaf_of:
-            return len(self.boxes) + self.leaf_of[int(number)]
+        if key[:1] == "n" and number.isdecimal() and int(number) < len(self._leaf_of):
+            leaf = int(self._leaf_of[int(number)])
+            if leaf >= 0:
+                return len(self.boxes) + leaf
         raise NameNotFound(f"There is no {key[:40]!r} in the {self.view} part of this graph.")
 
     def key_of(self, id: int) -> str:
@@ -139,10 +142,13 @@ class GraphView:
 
     # inside
 
-    def _used_scopes(self) -> list[Any]:
-        used = sorted({node.scope for node in self.graph.nodes if view_of(node.phase) == self.view})
-        self._scope_place = {scope: place for place, scope in enumerate(used)}
-        return [self.graph.scopes[scope] for scope in used]
+    def _find_boxes(self) -> None:
+        """Boxes of all modules in which a node of this view runs."""
+        used = {node.scope for node, mine in zip(self.graph.nodes, self._mine.tolist()) if mine}
+        self._homes: Ints = np.zeros(len(self.graph.scopes), dtype=np.int64)
+        for place in sorted(used):
+            scope = self.graph.scopes[place]
+            self._homes[place] = self._box(scope.network, scope.path, scope.type)
 
     def _box(self, network: str, path: str, type: str = "") -> int:
         known = self._places.get((network, path))
@@ -159,25 +165,22 @@ class GraphView:
         return known
 
     def _arrange(self) -> None:
-        """Children of each box in order of execution, how many operators are below, and what is alike."""
-        count = len(self.boxes)
-        total = len(self.parent)
+        """Children of each box in order of execution, and how many operators are below."""
+        count, total = len(self.boxes), len(self.parent)
         firsts = np.full(total, len(self.leaves), dtype=np.int64)
         firsts[count:] = np.arange(len(self.leaves))
         self.counts: Ints = np.zeros(total, dtype=np.int64)
-        kinds = [self.graph.nodes[number].kind for number in self.leaves]
+        kinds = (self.graph.nodes[number].kind for number in self.leaves)
         self.counts[count:] = [kind in ("operator", "region") for kind in kinds]
-        for id in sorted(range(1, total), key=lambda one: -int(self._depth[one])):
-            above = int(self.parent[id])
-            self.counts[above] += self.counts[id]
-            if firsts[id] < firsts[above]:
-                firsts[above] = firsts[id]
-        self.children: list[list[int]] = [[] for _ in range(count)]
+        for depth in range(int(self._depth.max()), 0, -1):
+            here = np.flatnonzero(self._depth == depth)
+            np.add.at(self.counts, self.parent[here], self.counts[here])
+            np.minimum.at(firsts, self.parent[here], firsts[here])
+        order = np.lexsort((firsts[1:], self.parent[1:])) + 1
+        ends = np.searchsorted(self.parent[order], np.arange(count + 1))
+        self.children: list[list[int]] = [order[ends[box] : ends[box + 1]].tolist() for box in range(count)]
         self._place: Ints = np.zeros(total, dtype=np.int64)
-        for id in np.argsort(firsts[1:], kind="stable") + 1:
-            siblings = self.children[int(self.parent[id])]
-            self._place[id] = len(siblings)
-            siblings.append(int(id))
+        self._place[order] = np.arange(total - 1) - ends[self.parent[order]]
 
     @cached_property
     def _alike(self) -> list[int]:
@@ -236,13 +239,12 @@ class GraphView:
 
     def _connect(self) -> None:
         """Give each edge to the innermost box that holds both ends."""
-        pairs = [
-            (self.leaf_of[source], place)
-            for place, number in enumerate(self.leaves)
-            for source in self.graph.nodes[number].inputs
-            if source in self.leaf_of
-        ]
-        self.edges: Ints = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        inputs = [self.graph.nodes[number].inputs for number in self.leaves]
+        sources = np.fromiter(itertools.chain.from_iterable(inputs), dtype=np.int64)
+        targets = np.repeat(np.arange(len(inputs)), [len(one) for one in inputs])
+        leaves = self._leaf_of[sources]
+        inside = leaves >= 0
+        self.edges: Ints = np.stack([leaves[inside], targets[inside]], axis=1)
         left = self.edges[:, 0] + len(self.boxes)
         right = self.edges[:, 1] + len(self.boxes)
         depth = self._depth
@@ -302,14 +304,25 @@ class GraphIndex:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.views: dict[View, GraphView] = {view: GraphView(graph, view) for view in VIEWS}
-        self.backward: dict[int, list[int]] = {}  # forward operator → its backward operators
-        self.readers: dict[int, list[int]] = {}  # node → who reads what it makes
-        for number, node in enumerate(graph.nodes):
-            if node.forward >= 0:
-                self.backward.setdefault(node.forward, []).append(number)
-            for source in node.inputs:
-                self.readers.setdefault(source, []).append(number)
         self._build_search()
+
+    @cached_property
+    def backward(self) -> dict[int, list[int]]:
+        """For each forward operator its backward operators."""
+        found: dict[int, list[int]] = {}
+        for number, node in enumerate(self.graph.nodes):
+            if node.forward >= 0:
+                found.setdefault(node.forward, []).append(number)
+        return found
+
+    @cached_property
+    def readers(self) -> dict[int, list[int]]:
+        """For each node who reads what it makes."""
+        found: dict[int, list[int]] = {}
+        for number, node in enumerate(self.graph.nodes):
+            for source in node.inputs:
+                found.setdefault(source, []).append(number)
+        return found
 
     def view_of(self, number: int) -> GraphView:
         """The view in which a node is."""
@@ -334,7 +347,13 @@ class GraphIndex:
             if all(word in line for word in words):
                 places.append(place)
             start = self._text.find(longest, int(self._starts[place + 1]))
-        return [self._found[place] for place in places[:most]], len(places)
+        return [self._entry(place) for place in places[:most]], len(places)
+
+    def _entry(self, place: int) -> tuple[View, str]:
+        if place < self._boxes:
+            return self._found[place]
+        number = place - self._boxes
+        return view_of(self.graph.nodes[number].phase), f"n{number}"
 
     def _build_search(self) -> None:
         self._found: list[tuple[View, str]] = []
@@ -343,10 +362,10 @@ class GraphIndex:
             for number, box in enumerate(inside.boxes[1:], 1):
                 self._found.append((view, f"b{number}"))
                 lines.append(_line(f"{box.network} {box.path} {box.type}"))
-        scopes = [f"{scope.network} {scope.path}" for scope in self.graph.scopes]
-        for number, node in enumerate(self.graph.nodes):
-            self._found.append((view_of(node.phase), f"n{number}"))
-            lines.append(_line(f"{scopes[node.scope]} {node.name}"))
+        scopes = [_line(f"{scope.network} {scope.path} ")[:-1] for scope in self.graph.scopes]
+        names = {name: _line(name) for name in {node.name for node in self.graph.nodes}}
+        self._boxes = len(lines)
+        lines.extend([scopes[node.scope] + names[node.name] for node in self.graph.nodes])
         self._text = "".join(lines)
         ends = np.cumsum([len(line) for line in lines], dtype=np.int64) if lines else np.zeros(0, dtype=np.int64)
         self._starts: Ints = np.concatenate([np.zeros(1, dtype=np.int64), ends])

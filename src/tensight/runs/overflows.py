@@ -100,7 +100,7 @@ def overflows(readers: Iterable[Reader], *, limit: float = LIMIT, step: StepsWan
         for id, numbers in counts.items():
             info = reader.tensors[id]
             bad = tuple(steps.get(id, ()))
-            total, nan, inf, beyond, clean = numbers
+            total, nan, inf, outside, clean = numbers
             found.append(
                 OverflowRow(
                     reader.rank,
@@ -112,7 +112,7 @@ def overflows(readers: Iterable[Reader], *, limit: float = LIMIT, step: StepsWan
                     total,
                     nan,
                     inf,
-                    beyond,
+                    outside,
                     clean,
                     bad[0] if bad else None,
                     bad,

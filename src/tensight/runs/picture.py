@@ -14,7 +14,8 @@ from tensight.errors import UsageError
 
 Array = np.ndarray[Any, Any]
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
-SAMPLE = 4_000_000  # values of which quantiles are taken; of more, evenly spread ones
+CHUNK = 1 << 18  # values at a time: they stay in the processor's own memory
+SAMPLE = 1_000_000  # values of which quantiles are taken; of more, evenly spread ones
 
 
 class ValueHistogram(msgspec.Struct, frozen=True):
@@ -68,11 +69,18 @@ def histogram(array: Array, bins: int = 60) -> ValueHistogram | None:
     low, high = float(values.min()), float(values.max())
     if low == high:
         return ValueHistogram(low, high, (int(values.size),))
-    with np.errstate(all="ignore"):
-        width = high / 2 - low / 2  # the whole width may be more than a float holds
-        scaled = (values.astype(np.float64) / 2 - low / 2) / width * bins
-        places = np.clip(scaled, 0, bins - 1).astype(np.int64)
-    return ValueHistogram(low, high, tuple(int(one) for one in np.bincount(places, minlength=bins)))
+    counts = np.zeros(bins, dtype=np.int64)
+    width = high / 2 - low / 2  # the whole width may be more than a float holds
+    for start in range(0, values.size, CHUNK):
+        with np.errstate(all="ignore"):
+            part = values[start : start + CHUNK].astype(np.float64)
+            part *= 0.5
+            part -= low / 2
+            part *= bins / width if math.isfinite(bins / width) else 0.0
+            places = part.astype(np.int32)
+        np.clip(places, 0, bins - 1, out=places)
+        counts += np.bincount(places, minlength=bins)
+    return ValueHistogram(low, high, tuple(counts.tolist()))
 
 
 def quantiles(array: Array) -> dict[str, float]:
@@ -100,7 +108,10 @@ def quantiles(array: Array) -> dict[str, float]:
 def finite(array: Array) -> Array:
     """The finite values, flat."""
     values = reals(array).reshape(-1)
-    return values if values.dtype.kind in "iu" else values[np.isfinite(values)]
+    if values.dtype.kind in "iu":
+        return values
+    good = np.isfinite(values)
+    return values if good.all() else values[good]
 
 
 def matrix(array: Array) -> Array:
@@ -132,10 +143,21 @@ def heat(array: Array, most: int = 512) -> Heat:
         values = values.astype(np.float32)
     with np.errstate(all="ignore"):
         sizes = np.outer(np.diff([*across, rows]), np.diff([*down, columns]))
-        total = np.add.reduceat(np.add.reduceat(values, down, axis=1, dtype=np.float64), across, axis=0)
-        least = np.minimum.reduceat(np.minimum.reduceat(values, down, axis=1), across, axis=0)
-        greatest = np.maximum.reduceat(np.maximum.reduceat(values, down, axis=1), across, axis=0)
-        return Heat(_single(total / sizes), _single(least), _single(greatest), rows, columns)
+        total = np.empty((len(across), columns))
+        least, greatest = (np.empty((len(across), columns), values.dtype) for _ in range(2))
+        # rows first, block by block: they lie in memory one after the other, and little is left for the columns
+        for place, (start, end) in enumerate(zip(across, [*across[1:], rows])):
+            block = values[start:end]
+            block.sum(axis=0, dtype=np.float64, out=total[place])
+            block.min(axis=0, out=least[place])
+            block.max(axis=0, out=greatest[place])
+        return Heat(
+            _single(np.add.reduceat(total, down, axis=1) / sizes),
+            _single(np.minimum.reduceat(least, down, axis=1)),
+            _single(np.maximum.reduceat(greatest, down, axis=1)),
+            rows,
+            columns,
+        )
 
 
 def _starts(length: int, most: int) -> Array:

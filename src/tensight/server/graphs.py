@@ -29,10 +29,13 @@ class Opened:
     def __init__(self, index: GraphIndex) -> None:
         self.index = index
         self.stacks = StackIndex(index.graph)
+        self._relations: dict[View, Relations] = {}
 
-    @cached_property
-    def relations(self) -> dict[View, Relations]:
-        return {view: Relations(self.index.views[view]) for view in VIEWS}
+    def relations(self, view: View) -> Relations:
+        """Neighbours in one view, found out when they are first asked for."""
+        if view not in self._relations:
+            self._relations[view] = Relations(self.index.views[view])
+        return self._relations[view]
 
     @cached_property
     def row(self) -> dict[str, int]:
@@ -41,7 +44,7 @@ class Opened:
 
 def rows(run: Recording) -> list[GraphRow]:
     """The graphs of a run. They are opened here, so that what is asked next is answered at once."""
-    found = []
+    found: list[GraphRow] = []
     with run.lock:
         known = [(rank, info) for rank, reader in sorted(run.readers.items()) for info in reader.graphs.values()]
     for rank, info in known:
@@ -211,9 +214,9 @@ def where(view: GraphView, id: int) -> GraphWhere:
 
 def view_named(opened: Opened, name: str) -> GraphView:
     """A view by its name; the forward one by default."""
-    if name and name not in VIEWS:
+    if name not in ("", *VIEWS):
         raise NameNotFound(f"There is no view {name[:40]!r}: choose one of {', '.join(VIEWS)}.")
-    return opened.index.views[cast("View", name or "forward")]
+    return opened.index.views[name or "forward"]
 
 
 __all__ = ["Opened", "Overlay", "boxes", "node_box", "open_graph", "rows", "view_named", "view_of", "where"]

@@ -10,9 +10,10 @@ from functools import partial
 from tensight.capture.companion import Companion
 from tensight.control.address import find_beside, from_environment
 from tensight.records import Finding
+from tensight.session import dumping
 from tensight.session.acting import Acting
 from tensight.session.controlling import Controlling, controlling
-from tensight.session import dumping
+from tensight.session.controlling_children import controlling_child, rank_count
 from tensight.session.guard import Guarding
 from tensight.session.launching import Launch, Launching
 from tensight.session.output import Listening
@@ -55,18 +56,31 @@ def companions(session: Session) -> list[Companion]:
     found.append(Acting(session.recorder, _say(session)))
     found.append(Listening(session.recorder, session.folder, lambda: session.has_trained))
     found.append(Launching(session.recorder, session.folder, _say(session), lambda: _launch(session)))
-    found.append(
-        Stalling(
-            session.recorder,
-            session.folder,
-            _say(session),
-            rank=lambda: session.recorder.rank if session.has_trained else rank() if ranks() > 1 else None,
-            ranks=ranks,
-            paused=lambda: any(isinstance(one, Controlling) and one.machine.state == "paused" for one in found),
-            notify=next((one.tell for one in found if isinstance(one, Notifying)), lambda news: None),
-        )
-    )
+    # a thread more: only where there is one already, somebody to hear of it, or ranks that may wait for each other
+    if settings.page or settings.server or from_environment() or settings.notify or ranks() > 1:
+        found.append(_stalling(session, found))
     return found
+
+
+def child_companions(session: Session) -> list[Companion]:
+    """Who goes along in a process that a watched script has started: it is a rank of the same run."""
+    found = controlling_child(session)
+    found.append(Listening(session.recorder, session.folder, lambda: session.has_trained))
+    if any(isinstance(one, Controlling) for one in found):
+        found.append(_stalling(session, found))
+    return found
+
+
+def _stalling(session: Session, found: list[Companion]) -> Stalling:
+    return Stalling(
+        session.recorder,
+        session.folder,
+        _say(session),
+        rank=lambda: session.recorder.rank if session.has_trained else rank() if ranks() > 1 else None,
+        ranks=lambda: rank_count(session),
+        paused=lambda: any(isinstance(one, Controlling) and one.machine.state == "paused" for one in found),
+        notify=next((one.tell for one in found if isinstance(one, Notifying)), lambda news: None),
+    )
 
 
 def _launch(session: Session) -> Launch:

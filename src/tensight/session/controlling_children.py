@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def controlling_child(session: Session) -> list[Companion]:
     """Connects when the process trains: only then is it known which rank it is.
 
-    The server is the one whose address stands in the run's folder; without one nothing is tried again for long.
+    The server is the one whose address stands in the run's folder; without one there is nobody to connect to.
     """
     if address.find_beside(session.folder) is None:
         return []
@@ -31,15 +31,19 @@ def controlling_child(session: Session) -> list[Companion]:
         if not session.has_trained:
             return None
         rank = session.recorder.rank
-        info = RunInfo(session.folder.name, session.settings.command, began, rank=rank, ranks=count(), pid=session.pid)
+        count = rank_count(session)
+        info = RunInfo(session.folder.name, session.settings.command, began, rank=rank, ranks=count, pid=session.pid)
         return Hello.of(info, session.folder)
 
-    def count() -> int:
-        for adapter in session.recorder.adapters:
-            found: tuple[int, int] | None = getattr(adapter, "position", lambda: None)()
-            if found is not None:
-                return found[1]
-        return ranks()
-
     link = Link(partial(address.find_beside, session.folder), hello).start()
-    return [Controlling(link, RecorderDesk(session.recorder), session.recorder.stop, ranks=count)]
+    desk = RecorderDesk(session.recorder)
+    return [Controlling(link, desk, session.recorder.stop, ranks=partial(rank_count, session))]
+
+
+def rank_count(session: Session) -> int:
+    """How many ranks the training has: as the framework knows it, or the launcher."""
+    for adapter in session.recorder.adapters:
+        found: tuple[int, int] | None = getattr(adapter, "position", lambda: None)()
+        if found is not None:
+            return found[1]
+    return ranks()

@@ -107,7 +107,12 @@ class Session:
         """Only processes that this one has started have trained: the run is theirs."""
         for adapter in self.recorder.adapters:
             adapter.detach()
-        self.end = RunEnd(ended, time.time(), script_exit)
+        self.end = end = RunEnd(ended, time.time(), script_exit)
+        for companion in self.recorder.companions:
+            try:
+                companion.ended(end)
+            except Exception as error:
+                self.recorder.failed(type(companion).__name__, error)
         return self.end
 
     def _framework_imported(self, name: str) -> None:

@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from tensight.session.controlling_children import controlling_child
+from tensight.session.companions import child_companions
 from tensight.session.session import Session, is_off
 from tensight.session.settings import Settings
 from tensight.session.terminal import Terminal
@@ -48,7 +48,7 @@ def begin() -> None:
         budget=float(options.get("budget", 5.0)),
         level=options.get("level", "watch"),
     )
-    session = Session(settings, Terminal(quiet=True, findings=False), controlling_child, folder=Path(folder))
+    session = Session(settings, Terminal(quiet=True, findings=False), child_companions, folder=Path(folder))
     session.start()
     atexit.register(_end, session)
 

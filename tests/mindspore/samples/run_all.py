@@ -6,8 +6,11 @@ import sys
 import traceback
 from pathlib import Path
 
+import mindspore
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+mindspore.runtime.launch_blocking()  # MindSpore's threads wait busily for each other; tests have few cores
 
 
 def say(text: str) -> None:

@@ -90,6 +90,11 @@ class MindSporeAdapter:
             if kind is not None:
                 wrap_compilable(kind, "scale", scaling.patch_scale)
                 wrap_compilable(kind, "adjust", scaling.patch_adjust)
+        managers = sys.modules.get("mindspore.train.loss_scale_manager")
+        for manager in ("FixedLossScaleManager", "DynamicLossScaleManager"):
+            kind = getattr(managers, manager, None)
+            if kind is not None:
+                wrap_compilable(kind, "__init__", scaling.patch_init)
         iterators = sys.modules.get("mindspore.dataset.engine.iterators")
         if iterators is not None:
             wrap(iterators.Iterator, "__next__", Batches(watching).patch)

@@ -1,4 +1,4 @@
-"""Loss scaling: `mindspore.amp.DynamicLossScaler` and `StaticLossScaler` in a functional loop."""
+"""Loss scaling: `amp.DynamicLossScaler` and `StaticLossScaler` in a functional loop, the managers of `Model`."""
 
 from __future__ import annotations
 
@@ -45,6 +45,15 @@ class Scaling:
 
         return adjust
 
+    def patch_init(self, original: Call) -> Call:
+        """A loss-scale manager's constructor: `Model` reads its scale once and compiles it in."""
+
+        def __init__(manager: Any, *args: Any, **kwargs: Any) -> None:
+            original(manager, *args, **kwargs)
+            self._watching.probe("loss scale", self._name, manager)
+
+        return __init__
+
     def _scaled(self, scaler: Any, result: Any) -> None:
         factor = number(scaler.scale_value)
         if isinstance(result, Tensor) and factor:
@@ -69,8 +78,9 @@ class Scaling:
         name = self._names[scaler] = free_name(base, (name for _, name in self._names.items()))
         settings: dict[str, Value] = {
             key: value
-            for key in ("scale_factor", "scale_window")
-            if isinstance(value := getattr(scaler, key, None), (int, float))
+            for key in ("scale_factor", "scale_window", "_loss_scale", "loss_scale", "_drop_overflow_update")
+            if isinstance(value := getattr(scaler, key, None), (bool, int, float))
         }
+        settings = {key.lstrip("_"): value for key, value in settings.items()}
         self._watching.sink.part(Part("scaler", name, base, settings, user_source()))
         return name

@@ -9,7 +9,7 @@ from starlette.routing import Route
 from tensight.errors import NameNotFound, UsageError
 from tensight.runs.graph import GraphView
 from tensight.server import graphs
-from tensight.server.graph_answers import GraphFound, GraphGroup, GraphLink, GraphNodePage, StackRow
+from tensight.server.graph_answers import GraphBox, GraphFound, GraphGroup, GraphLink, GraphNodePage, StackRow
 from tensight.server.graphs import Opened, Overlay
 from tensight.server.recording import Recording
 from tensight.server.routes.asking import number, recording
@@ -42,7 +42,7 @@ def near(request: Request) -> Response:
     run, opened = asked(request)
     view, id = _place(request, opened)
     up, down = (min(FARTHEST, max(0, number(request, name, 2) or 0)) for name in ("up", "down"))
-    found = opened.relations[view.view].near(id, up=up, down=down)
+    found = opened.relations(view.view).near(id, up=up, down=down)
     things = [(one.id, None, one.hops) for one in found.things]
     links = (GraphLink(source, target) for source, target in found.links)
     drawn = graphs.boxes(view, things, overlay(request, run))
@@ -65,7 +65,7 @@ def node(request: Request) -> Response:
     view = index.view_of(place)
     over = overlay(request, run)
 
-    def drawn(numbers: list[int]) -> tuple[graphs.GraphBox, ...]:
+    def drawn(numbers: list[int]) -> tuple[GraphBox, ...]:
         return tuple(graphs.node_box(opened, one, over) for one in numbers[:MOST_NEIGHBOURS])
 
     return Json(
@@ -90,7 +90,7 @@ def find(request: Request) -> Response:
     run, opened = asked(request)
     found, total = opened.index.search(request.query_params.get("text", "")[:500], MOST_FOUND)
     over = Overlay(run, None, None)
-    made = []
+    made: list[GraphBox] = []
     for name, key in found:
         view = opened.index.views[name]
         made.extend(graphs.boxes(view, [(view.id_of(key), None, 0)], over))

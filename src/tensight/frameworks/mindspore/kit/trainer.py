@@ -8,7 +8,7 @@ from typing import Any
 
 import mindspore
 import numpy as np
-from mindspore import Tensor, nn
+from mindspore import Tensor, amp, nn
 
 from tensight.frameworks.mindspore.values import copied
 
@@ -30,19 +30,25 @@ class MindSporeTrainer:
         self.network = network
         self.loss_fn = loss_fn
         self.optimizer = optimizer
+        self._scaler: amp.StaticLossScaler | None = None
         if optimizer is not None:
-            self._gradient = mindspore.value_and_grad(self._scaled, None, optimizer.parameters, has_aux=True)
+            self._gradient = mindspore.value_and_grad(self._loss, None, optimizer.parameters, has_aux=True)
 
-    def step(self, batch: Any, scale: float | None, drop_overflow: bool) -> tuple[float, bool]:
-        factor = Tensor(1.0 if scale is None else scale, mindspore.float32)
-        (_, loss), gradients = self._gradient_of(factor, batch)
-        overflow = False
-        if scale is not None:
-            overflow = not all(np.isfinite(copied(one)).all() for one in gradients)
-            if scale != 1:
-                gradients = tuple(one / Tensor(scale, one.dtype) for one in gradients)
-        if not (overflow and drop_overflow):
+    def step(self, batch: Any, scale: Any = None) -> tuple[float, bool]:
+        if scale is None:
+            self._scaler = None
+        elif self._scaler is None or float(self._scaler.scale_value.asnumpy()) != scale.scale:
+            self._scaler = amp.StaticLossScaler(scale.scale)
+        (_, loss), gradients = self._gradient(*_items(batch))
+        if scale is None or self._scaler is None:
             self.optimizer(gradients)
+            return float(copied(loss)), False
+        overflow = not all(np.isfinite(copied(one)).all() for one in gradients)
+        if not (overflow and scale.drop_overflow_update):
+            self.optimizer(self._scaler.unscale(gradients))
+        # MindSpore's own scaler, which a session watches; when to raise and lower is for `scale` to say
+        self._scaler.scale_value.set_data(Tensor(scale.update(overflow), mindspore.float32))
+        self._scaler.adjust(Tensor(not overflow))
         return float(copied(loss)), overflow
 
     def evaluate(self, batch: Any) -> tuple[float | None, Any, Any]:
@@ -70,17 +76,14 @@ class MindSporeTrainer:
             for cell, mode in modes:
                 cell.training = mode
 
-    def _gradient_of(self, factor: Tensor, batch: Any) -> Any:
-        return self._gradient(factor, *_items(batch))
-
-    def _scaled(self, factor: Tensor, *items: Any) -> Any:
+    def _loss(self, *items: Any) -> Any:
         """The loss as the gradient is taken of it, and as it is."""
         if self.loss_fn is None:
             outputs = self.network(*items)
             loss = outputs[0] if isinstance(outputs, tuple) else outputs
         else:
             loss = self.loss_fn(self.network(*items[:-1]), items[-1])
-        return loss * factor.astype(loss.dtype), loss
+        return (loss if self._scaler is None else self._scaler.scale(loss)), loss
 
 
 def _items(batch: Any) -> tuple[Any, ...]:

@@ -17,17 +17,43 @@ class TorchTrainer:
         self.network = network
         self.loss_fn = loss_fn
         self.optimizer = optimizer
+        self._scaler: torch.amp.GradScaler | None = None
 
-    def step(self, batch: Any, scale: float | None, drop_overflow: bool) -> tuple[float, bool]:
+    def step(self, batch: Any, scale: Any = None) -> tuple[float, bool]:
         self.optimizer.zero_grad()
         loss, _, _ = self._forward(batch)
-        (loss if scale is None or scale == 1 else loss * scale).backward()
-        overflow = False
-        if scale is not None:
-            overflow = self._unscale(scale)
-        if not (overflow and drop_overflow):
+        if scale is None:
+            loss.backward()
             self.optimizer.step()
-        return float(loss.detach()), overflow
+            return float(loss.detach()), False
+        return float(loss.detach()), (self._half if self._is_half() else self._scaled)(loss, scale)
+
+    def _scaled(self, loss: torch.Tensor, scale: Any) -> bool:
+        """Through PyTorch's own scaler, which a session watches; when to raise and lower is for `scale` to say."""
+        if self._scaler is None or self._scaler.get_scale() != scale.scale:
+            self._scaler = torch.amp.GradScaler(loss.device.type, init_scale=scale.scale)
+        self._scaler.scale(loss).backward()
+        self._scaler.unscale_(self.optimizer)
+        overflow = not self._finite()
+        if overflow and not scale.drop_overflow_update:
+            self.optimizer.step()
+        else:
+            self._scaler.step(self.optimizer)
+        self._scaler.update(scale.update(overflow))
+        return overflow
+
+    def _half(self, loss: torch.Tensor, scale: Any) -> bool:
+        """Weights in float16, which PyTorch's scaler refuses."""
+        factor = scale.scale
+        (loss * factor).backward()
+        overflow = not self._finite()
+        for parameter in self._parameters():
+            if parameter.grad is not None:
+                parameter.grad.div_(factor)
+        if not (overflow and scale.drop_overflow_update):
+            self.optimizer.step()
+        scale.update(overflow)
+        return overflow
 
     @torch.no_grad()
     def evaluate(self, batch: Any) -> tuple[float | None, Any, Any]:
@@ -65,13 +91,11 @@ class TorchTrainer:
         outputs = self.network(*items[:-1])
         return self.loss_fn(outputs, items[-1]), outputs, items[-1]
 
-    def _unscale(self, scale: float) -> bool:
-        """Gradients as they are without the scale; True when one of them is not finite."""
-        overflow = False
-        for group in self.optimizer.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    overflow = overflow or not bool(torch.isfinite(parameter.grad).all())
-                    if scale != 1:
-                        parameter.grad.div_(scale)
-        return overflow
+    def _parameters(self) -> list[torch.Tensor]:
+        return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+
+    def _is_half(self) -> bool:
+        return any(parameter.dtype == torch.float16 for parameter in self._parameters())
+
+    def _finite(self) -> bool:
+        return all(bool(torch.isfinite(one.grad).all()) for one in self._parameters() if one.grad is not None)

@@ -1,0 +1,1 @@
+"""Tensight for agents, over the Model Context Protocol: reading always, driving a training when allowed."""
