@@ -1,6 +1,6 @@
 """A search with pruning by findings against plain Optuna: training until the target is reached, and in all.
 
-    python benchmarks/tuning.py [--trials 40] [--seed 0] [--target 0.35]
+    python benchmarks/tuning.py [--trials 40] [--seed 0] [--target 1e-3]
 
 Two parameters; much of the space explodes, dies or does not learn. Same sampler, seed, number of trials and script.
 "plain" is Optuna without reports, as a script that is not changed has it; "values" prunes by the losses of the runs;
@@ -74,7 +74,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--target", type=float, default=0.35)
+    parser.add_argument("--target", type=float, default=1e-3)
     parser.add_argument("--steps", type=int, default=1500)
     asked = parser.parse_args()
     found = {}

@@ -105,8 +105,8 @@ RECORDED: dict[str, tuple[str, Ready]] = {
     "ranks": ("/run/ranks-5?tab=run", wait("section[aria-label=Ranks] td")),
     "muted": ("/run/muted-6", muted),
     "healthy": ("/run/healthy-2", wait(".empty")),
-    "unreadable": ("/run/broken-3", wait(".empty-title")),
-    "missing": ("/run/nothing", wait(".empty-title")),
+    "unreadable": ("/run/broken-3", wait("text=This run cannot be shown")),
+    "missing": ("/run/nothing", wait("text=This run is not here")),
 }
 
 

@@ -260,12 +260,14 @@ def original(name: str) -> nn.Module:
     return model.train()
 
 
-def record(folder: Path, name: str, steps: int = 2) -> tuple[Path, Path]:
+def record(folder: Path, name: str, steps: int = 2, decay: float = 0.0) -> tuple[Path, Path]:
     """The original's run, and its checkpoint from before it."""
     model = original(name)
     torch.save(model.state_dict(), folder / f"{name}.pt")
     x, y = (torch.tensor(array).long() if array.dtype.kind == "i" else torch.tensor(array) for array in batch(name))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-2)
+    optimizer: Any = torch.optim.Adam(model.parameters(), lr=1e-3)
+    if decay:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=decay)
     with tensight.watch(
         model, optimizer, run_dir=folder / name, quiet=True, budget=100, recommended=False, level="module"
     ):
@@ -295,7 +297,7 @@ def record_port(
     model: cells.Cell,
     *,
     reduction: str = "mean",
-    coupled: bool = False,
+    decay: float = 0.0,
     scale: float = 1.0,
     flip: bool = False,
     steps: int = 2,
@@ -305,11 +307,7 @@ def record_port(
         values = (values[:, ::-1].copy() if flip else values) * np.float32(scale)
     x, y = mindspore.Tensor(values), mindspore.Tensor(labels)
     parameters = model.trainable_params()
-    optimizer: Any
-    if coupled:
-        optimizer = cells.Adam(parameters, learning_rate=1e-3, weight_decay=1e-2)
-    else:
-        optimizer = mindspore.experimental.optim.AdamW(parameters, lr=1e-3, weight_decay=1e-2)
+    optimizer = cells.Adam(parameters, learning_rate=1e-3, weight_decay=decay)
     loss = cells.CrossEntropyLoss(reduction=reduction)
     step = mindspore.value_and_grad(lambda a, b: loss(model(a), b), None, parameters)
     with tensight.watch(model, optimizer, run_dir=folder, quiet=True, budget=100, recommended=False, level="module"):

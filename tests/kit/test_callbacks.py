@@ -114,7 +114,7 @@ def test_under_a_session_the_block_is_the_finding(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=280,
     )
     assert done.returncode == 0, done.stderr
     block = done.stderr.partition("the training ends here")[2]
@@ -419,4 +419,5 @@ def test_a_session_sees_losses_as_they_are_and_updates_that_are_left_out(framewo
         for event in step.events
         if event.kind == "scale"
     ]
-    assert scales == [(1024.0, False), (512.0, True), (512.0, False)]
+    # a scaler is updated behind the optimizer's step, with which a step ends: the last update is of no step
+    assert scales == [(1024.0, False), (512.0, True)]

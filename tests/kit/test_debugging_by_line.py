@@ -14,7 +14,7 @@ import pytest
 
 import tensight
 
-LIMIT = 150.0
+LIMIT = 240.0
 TRAINING = """
 import torch
 torch.manual_seed(0)

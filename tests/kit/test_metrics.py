@@ -253,7 +253,7 @@ def test_an_evaluation_over_two_ranks_counts_the_data_of_both(tmp_path: Path) ->
         for rank in range(2)
     ]
     try:
-        assert [process.communicate(timeout=200)[0] for process in started] == ["0.6667\n", "0.6667\n"]
+        assert [process.communicate(timeout=280)[0] for process in started] == ["0.6667\n", "0.6667\n"]
     finally:
         for process in started:
             process.kill()

@@ -113,7 +113,7 @@ output = PrintDemo()(x, y)
 
 def test_inside_a_graph_of_mindspore(tmp_path: Path) -> None:
     (tmp_path / "demo.py").write_text(GRAPH)
-    done = subprocess.run([sys.executable, "demo.py"], cwd=tmp_path, capture_output=True, text=True, timeout=250)
+    done = subprocess.run([sys.executable, "demo.py"], cwd=tmp_path, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     assert done.stdout == FORM + "again\n"
 
@@ -140,7 +140,7 @@ def test_a_session_keeps_prints_and_samples_for_the_page(tmp_path: Path) -> None
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=280,
     )
     assert done.returncode == 0, done.stderr
     found = prints(tmp_path / "out")

@@ -129,7 +129,7 @@ def rows(name: str, steps: int) -> list[tuple[Any, Any]]:
 
 def run(
     way: Way,
-    steps: int = 4,
+    steps: int = 3,
     *,
     rate: float = 0.05,
     change: Callable[[nn.Cell], None] = lambda net: None,

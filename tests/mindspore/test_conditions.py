@@ -114,7 +114,8 @@ def test_each_condition_is_provoked_paused_on_asked_again_stepped_over_and_ended
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case.values()))
 def test_losses_are_the_same_to_the_last_bit(case: dict[str, str], tmp_path: Path) -> None:
     way = Way(**case)
-    run(way)  # whatever MindSpore sets up late is set up now
+    if way.mode == "graph":
+        run(way)  # the first results of a compiled graph may differ from later ones in their last bits
     plain = run(way)
     session = Session(Settings(run_dir=tmp_path / "run", page=False, budget=100.0), Terminal(io.StringIO()))
     session.start()

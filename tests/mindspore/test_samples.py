@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(1200)  # the first two tests wait for a process that runs all samples
 HERE = Path(__file__).parent / "samples"
 SAMPLES = sorted(path.stem for path in HERE.glob("[a-z]*.py") if path.stem != "run_all")
 
@@ -22,7 +23,7 @@ def printed(command: list[str], folder: Path) -> dict[str, str]:
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=1100,
         stdin=subprocess.DEVNULL,
     )
     assert ran.returncode == 0, ran.stderr
@@ -32,20 +33,24 @@ def printed(command: list[str], folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], dict[str, str]]:
-    folder = tmp_path_factory.mktemp("samples")
-    watched = ["-m", "tensight", "run", "--no-page", "--run-dir", "run"]
-    return printed([], folder / "plain"), printed(watched, folder / "watched")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return printed([], tmp_path_factory.mktemp("samples") / "plain")
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    options = ["--no-page", "--run-dir", "run"]
+    return printed(["-m", "tensight", "run", *options], tmp_path_factory.mktemp("samples") / "watched")
+
+
+def test_every_sample_runs_by_itself(plain: dict[str, str]) -> None:
+    assert sorted(plain) == SAMPLES
+    assert len(SAMPLES) == 22
+    for name, text in plain.items():
+        assert text.strip(), f"{name} prints nothing"
+        assert "Traceback" not in text, text
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_a_sample_prints_the_same_under_tensight(name: str, outputs: tuple[dict[str, str], dict[str, str]]) -> None:
-    plain, watched = outputs
-    assert "Traceback" not in plain[name], plain[name]
-    assert plain[name].strip()
+def test_a_sample_prints_the_same_under_tensight(name: str, plain: dict[str, str], watched: dict[str, str]) -> None:
     assert watched[name] == plain[name]
-
-
-def test_every_sample_was_run(outputs: tuple[dict[str, str], dict[str, str]]) -> None:
-    assert sorted(outputs[0]) == sorted(outputs[1]) == SAMPLES
-    assert len(SAMPLES) == 22

@@ -117,7 +117,7 @@ def test_parameters_operators_and_repeated_blocks_are_told_apart(real: Served, o
     )
     assert len(set(colours)) == 4
     legend = page.get_by_label("Legend")
-    for word in ("module", "operator", "parameter", "buffer", "input", "hits at this step"):
+    for word in ("module", "several, folded", "operator", "parameter", "input"):
         expect(legend).to_contain_text(word)
 
 

@@ -18,7 +18,8 @@ from tensight.runs import open_run
 from tests.profiling.test_advice import FAULTS, marked
 
 PROGRAMS = Path(__file__).parent / "programs"
-LONG = 280
+LONG = 800
+pytestmark = pytest.mark.timeout(1000)
 FULL = bool(os.environ.get("TENSIGHT_FULL"))
 # those whose advice rests on counts and not on the clock
 LIVE = ["float64"] if not FULL else [name for name in FAULTS if name != "poor_overlap"]
@@ -93,7 +94,7 @@ def test_modules_memory_and_timeline_are_there(taken):
 
 def test_split_and_operators_agree_with_torch_profilers_own_sums(tmp_path: Path):
     apart: dict[str, list[float]] = {}
-    for _ in range(4):  # a busy machine may stop the program between two looks at the clock
+    for _ in range(3):  # a busy machine may stop the program between two looks at the clock
         done = run(str(PROGRAMS / "agree.py"), cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout.splitlines()[-1])

@@ -30,9 +30,8 @@ def test_two_ranks_are_paused_and_stepped_together_and_one_that_is_killed_is_nam
 
         (tmp_path / "hold").touch()  # rank 1 does not get on, so rank 0 does not either
         training.until(lambda: "no step has ended for" in "".join(training.printed), "said to be stalled")
-        stalled = training.until(lambda: _stalled(training), "shown as stalled")
+        stalled = training.until(lambda: _stalled(training, "time.sleep(0.05)"), "shown as stalled")
         assert "train.py:" in str(stalled[0]["place"])
-        assert "time.sleep(0.05)" in str(stalled[1]["operation"])
         assert [call["function"] for call in stalled[1]["stack"]] == ["<module>"]
         (tmp_path / "hold").unlink()
 
@@ -95,9 +94,12 @@ def test_ranks_that_a_script_starts_itself_are_driven_by_its_page(tmp_path: Path
     assert not (tmp_path / "run" / "server.json").exists()
 
 
-def _stalled(training: Driven) -> Any:
+def _stalled(training: Driven, operation: str) -> Any:
+    """Where the ranks are, once none gets on and the second is in this operation; on a busy machine it may be in
+    another one before."""
     places = training.http.get("/api/runs/run/ranks").json()
-    return places if [one["state"] for one in places] == ["stalled", "stalled"] else None
+    states = [one["state"] for one in places]
+    return places if states == ["stalled", "stalled"] and operation in places[1]["operation"] else None
 
 
 def _gone(training: Driven) -> list[dict[str, object]] | None:

@@ -18,7 +18,8 @@ from tensight.store import is_run
 from tests.tuning.test_config import MINDOPTIMIZER
 
 PROGRAMS = Path(__file__).parent / "programs"
-LONG = 240
+LONG = 800
+pytestmark = pytest.mark.timeout(1000)
 
 
 def tune(config: Path, *options: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -152,6 +152,9 @@ def _dump(file: Path | None) -> DumpSettings | None:
 
     found = dump_settings.load(file) if file is not None else dump_settings.from_environment()
     if found is not None and not is_off():
+        # before MindSpore's own variable is changed: processes that the script starts dump too
+        named = file or os.environ[next(name for name in dump_settings.ENVIRONMENT if os.environ.get(name))]
+        os.environ[dump_settings.ENVIRONMENT[0]] = str(Path(named).resolve())
         dumping.prepare(found)
     return found
 

@@ -29,6 +29,7 @@ from tensight.records import Stats
 
 STAGE = "graph_mode"
 VARIABLE = "MINDSPORE_DUMP_CONFIG"
+_made: list[Path] = []  # where MindSpore was told to write to by this process, not by one that has started it
 _ACCEPTED = re.compile(r"[A-Za-z0-9_/-]+")
 
 
@@ -59,6 +60,7 @@ def prepare(settings: DumpSettings, rank: int) -> None:
     file = stage / "data_dump.json"
     file.write_text(json.dumps(config, indent=1))
     os.environ[VARIABLE] = str(file)
+    _made[:] = [stage]
 
 
 def _direction(settings: DumpSettings) -> int:
@@ -96,8 +98,7 @@ def discard() -> None:
 
 def _stage() -> Path | None:
     """Where MindSpore writes to until the training has ended; None when it was not prepared."""
-    folder = Path(os.environ.get(VARIABLE, "")).parent
-    return folder if folder.name.startswith(f"{STAGE}_") else None
+    return _made[-1] if _made else None
 
 
 def _move(source: Path, target: Path, settings: DumpSettings, *, beside: bool) -> None:

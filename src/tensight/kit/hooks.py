@@ -164,6 +164,8 @@ def _set(what: str, where: str, find: Callable[[Backend, Hooks, Any], Iterator[P
     if network is not None:
         if not hooks.set_on(network):
             raise UsageError(f"{what}: nothing in {type(network).__name__} is named by {where!r}")
+    elif not imported():
+        raise UsageError(f"{what}: import torch or mindspore first")
     elif not hooking.on_networks(hooks.set_on, hooks.text):
         raise UsageError(f"{what}: no session runs here, so say which network: tensight.{what}({where!r}, fn, network)")
     return hooks

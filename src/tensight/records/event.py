@@ -23,6 +23,10 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       loss             part=loss name; what is known of prediction and target (see frameworks.adapter)
       batch            part=loader; index, and what is known of the batch
       mode             part=network; node, training
+      attention        part=network; function, rows, columns, module; future, past, binary, only_padding
+      casts, cast_loss number formats left and come back to in a step; whole numbers that a format cannot hold
+      workers          part=loader; generator, same, workers: workers that draw the same random numbers
+      cut, permuted, stranger, graph_alive, loaded   lines of code that rules about wiring and data point to
       compile          part=network; a graph was captured: graphs, breaks, recompiles (so far), frame, again, reason
     """
 

@@ -214,9 +214,10 @@ def where(view: GraphView, id: int) -> GraphWhere:
 
 def view_named(opened: Opened, name: str) -> GraphView:
     """A view by its name; the forward one by default."""
-    if name not in ("", *VIEWS):
-        raise NameNotFound(f"There is no view {name[:40]!r}: choose one of {', '.join(VIEWS)}.")
-    return opened.index.views[name or "forward"]
+    for view in VIEWS:
+        if view == (name or "forward"):
+            return opened.index.views[view]
+    raise NameNotFound(f"There is no view {name[:40]!r}: choose one of {', '.join(VIEWS)}.")
 
 
 __all__ = ["Opened", "Overlay", "boxes", "node_box", "open_graph", "rows", "view_named", "view_of", "where"]

@@ -24,8 +24,8 @@ from tensight.session.reference_weights import paired
 from tensight.stats import statistics
 
 COARSE_MARGIN = 4.0  # of floors of 16-bit floats, which are measured: two sides round as far as one and a twin
-_RANDOM = "dropout"
 Outputs = dict[tuple[str, int], list[Any]]
+Found = tuple[list[tuple[Array, Array]], Distance, Measured]  # pairs of outputs, and how far the furthest are apart
 
 
 class Replaying:
@@ -153,6 +153,8 @@ class Replaying:
     def _modules(self, heard: Outputs) -> None:
         """Modules in order of execution, innermost first: in the model, and alone on the reference's inputs."""
         compiled = self.hands.compiled(self.model)
+        apart = compiled and self._root_differs(heard)
+        parents = {path.rpartition(".")[0] for path in (module.path for module in self.recorded.notes.modules) if path}
         wrong: set[str] = set()
         for call in self.recorded.notes.calls:
             pair = self.alignment.pairs.get(call.path)
@@ -160,38 +162,34 @@ class Replaying:
             if pair is None or module is None or not call.outputs:
                 continue
             stream = self._against(call, heard.get((pair.b, call.call)), call.floor)
-            inside = any(_inside(path, call.path) for path in wrong)
-            diverged = stream is not None and self._differs(call, stream[1], stream[2])
-            if compiled and (not call.path or not self._root_differs(heard)):
-                alone = None
-            else:
-                alone = self._alone(call, module, compiled=compiled)
-            fault = alone if alone is not None else stream if diverged and self._inputs_agree(call, heard) else None
-            verdict = ""
-            if alone is None and compiled and not call.path and diverged and wrong:
-                fault = None
-            if fault is not None and self._differs(call, fault[1], fault[2]) and not inside and call.path not in wrong:
+            diverged = stream is not None and self._differs(call, stream[1])
+            known = call.path in wrong or any(_inside(path, call.path) for path in wrong)
+            alone = None
+            if compiled:
+                if apart and call.path and not known:
+                    alone = self._alone(call, self.hands.as_compiled(self.model, module))
+            elif call.path not in parents or (diverged and not known):  # one around others only adds its own code
+                alone = self._alone(call, module)
+            fault = alone or (stream if diverged and not self._wrong_before() else None)
+            different = fault is not None and not known and self._differs(call, fault[1])
+            if different and fault is not None:
                 wrong.add(call.path)
-                verdict = "different"
                 self._fault_of(call, pair.b, fault)
-            self._row(call, pair.b, alone or stream, verdict or ("follows" if diverged else ""))
+            self._row(call, pair.b, alone or stream, "different" if different else "follows" if diverged else "")
 
     def _root_differs(self, heard: Outputs) -> bool:
         root = self.recorded.root
         found = self._against(root, heard.get(("", 0)), root.floor)
-        return found is not None and self._differs(root, found[1], found[2])
+        return found is not None and self._differs(root, found[1])
 
-    def _inputs_agree(self, call: Call, heard: Outputs) -> bool:
-        """Whether nothing before this call left the noise: then what it returns is its own doing."""
-        return not self.faults or self.faults[-1].phase == "start"
+    def _wrong_before(self) -> bool:
+        """Whether a module before left the noise: then what the next ones return in the model may only follow."""
+        return any(fault.phase == "forward" for fault in self.faults)
 
-    def _alone(
-        self, call: Call, module: Any, *, compiled: bool
-    ) -> tuple[list[tuple[Array, Array]], Distance, Measured] | None:
+    def _alone(self, call: Call, module: Any) -> Found | None:
+        """A module called alone on the reference's inputs."""
         if not call.whole:
             return None
-        if compiled:
-            module = self.hands.as_compiled(self.model, module)
         arguments, keywords = self._arguments(call)
         try:
             result = self.hands.call(module, arguments, keywords)
@@ -199,9 +197,7 @@ class Replaying:
             return None
         return self._against(call, flat(self.hands, result), call.local)
 
-    def _against(
-        self, call: Call, found: Sequence[Any] | None, floor: float
-    ) -> tuple[list[tuple[Array, Array]], Distance, Measured] | None:
+    def _against(self, call: Call, found: Sequence[Any] | None, floor: float) -> Found | None:
         """Recorded outputs against others: the pairs, and the furthest of them."""
         if not found:
             return None
@@ -220,7 +216,7 @@ class Replaying:
                 worst, by = distance, now
         return None if worst is None or by is None else (pairs, worst, by)
 
-    def _differs(self, call: Call, distance: Distance, found: Measured) -> bool:
+    def _differs(self, call: Call, distance: Distance) -> bool:
         if distance.error == 0:
             return False
         coarse = rounding(self.recorded.dtype(call.outputs[0])) > SINGLE
@@ -233,7 +229,7 @@ class Replaying:
         found = preflight.setting_differences(self.a, self.b, path, self.alignment)
         return bool(path) and any(name != "momentum" for name, _, _ in found)
 
-    def _fault_of(self, call: Call, path_b: str, found: tuple[list[tuple[Array, Array]], Distance, Measured]) -> None:
+    def _fault_of(self, call: Call, path_b: str, found: Found) -> None:
         info = self.a.outputs[call.path, call.call]
         x, y = found[0][0]
         info_b = TensorInfo(0, "output", path_b, "output.0", shape=y.shape, dtype=info.dtype)
@@ -300,7 +296,7 @@ class Replaying:
         self,
         call: Call,
         path_b: str,
-        found: tuple[list[tuple[Array, Array]], Distance, Measured] | None,
+        found: Found | None,
         verdict: str,
     ) -> None:
         if found is None:

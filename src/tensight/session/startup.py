@@ -12,6 +12,7 @@ import os
 import sys
 from pathlib import Path
 
+from tensight.dump import settings as dump_settings
 from tensight.session.companions import child_companions
 from tensight.session.session import Session, is_off
 from tensight.session.settings import Settings
@@ -47,6 +48,7 @@ def begin() -> None:
         command=tuple(sys.argv),
         budget=float(options.get("budget", 5.0)),
         level=options.get("level", "watch"),
+        dump=dump_settings.from_environment(),
     )
     session = Session(settings, Terminal(quiet=True, findings=False), child_companions, folder=Path(folder))
     session.start()

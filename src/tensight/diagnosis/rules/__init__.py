@@ -54,6 +54,7 @@ from tensight.diagnosis.rules.precision import (
 )
 from tensight.diagnosis.rules.resource import GraphRetained, RecompilationStorm
 from tensight.diagnosis.rules.saturation import SaturatedActivation, TinyInit
+from tensight.diagnosis.rules.starting import CheckpointDoesNotFit, EvaluationInputsDiffer
 from tensight.diagnosis.rules.vanishing import VanishingGradient
 from tensight.diagnosis.rules.waiting import DataLoadingStarvation
 from tensight.diagnosis.rules.weight_decay import WeightDecayTooLarge
@@ -129,6 +130,8 @@ RULES: tuple[type[Rule], ...] = (
     CastPingPong,
     NumbersLost,
     DataLoadingStarvation,
+    CheckpointDoesNotFit,
+    EvaluationInputsDiffer,
 )
 
 

@@ -174,7 +174,7 @@ class FirstBad:
         for gradient in self.gradients:
             came.setdefault(gradient.address, gradient)
         results = [gradient for gradient in self.gradients if not facts.finite(gradient.value)]
-        places = [(gradient.address, gradient.value) for gradient in results]
+        places: list[tuple[int, Array | None]] = [(gradient.address, gradient.value) for gradient in results]
         places += [(tensor.data_ptr(), value) for tensor, value in parameters if not facts.finite(value)]
         for address, value in places:
             if value is None:

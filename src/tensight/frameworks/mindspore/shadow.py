@@ -40,6 +40,7 @@ class Unit:
         self.function = weakref.ref(function)
         self.args = args
         self.kwargs = kwargs
+        self.owner: weakref.ref[Any] | None = None  # the object whose method it is: its first argument
         self.weights: list[weakref.ref[Parameter]] = []
         self.aux = False
         self.compiled = kind == "call" or _get_mode() == mindspore.GRAPH_MODE
@@ -71,7 +72,9 @@ class Shadow:
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A compiled cell or function that may step by itself is called."""
-        self._begin(Unit("call", function, args, kwargs))
+        unit = self._begin(Unit("call", function, args, kwargs))
+        if args and isinstance(args[0], nn.Cell):
+            unit.owner, unit.args = weakref.ref(args[0]), args[1:]
 
     def came(self, weights: Any, result: Any) -> None:
         """In a copy: gradients were computed."""
@@ -195,12 +198,13 @@ class Shadow:
 
     def _run(self, unit: Unit) -> Tensor | None:
         """The step's loss; its gradients come by `came`."""
-        function = unit.function()
+        function: Any = unit.function()
         parameters = [weight for ref in unit.weights if (weight := ref()) is not None]
         if unit.kind == "call":
             inner = closure_of(function) or training_parts(function)
             if inner is None:
-                return first_tensor(function(*unit.args, **unit.kwargs))  # it takes its gradients itself
+                own = () if unit.owner is None else (unit.owner(),)
+                return first_tensor(function(*own, *unit.args, **unit.kwargs))  # it takes its gradients itself
             function, parameters, unit.aux = inner
         gradient = mindspore.value_and_grad(function, None, mindspore.ParameterTuple(parameters), has_aux=unit.aux)
         result, _ = gradient(*unit.args, **unit.kwargs)

@@ -15,7 +15,7 @@ from tensight.frameworks.mindspore.operators import MOVES, Call, public_name
 from tensight.frameworks.mindspore.values import dtype_name
 from tensight.frameworks.mindspore.watching import Watching
 from tensight.frameworks.source import is_user_file, source_of
-from tensight.records.graph import Frame
+from tensight.records.graph import Frame, NodeKind
 from tensight.records.graph_builder import GraphBuilder
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Structure:
             for weight in network.weights:
                 tensor = weight.ref()
                 if tensor is not None:
-                    kind = "buffer" if weight.kind == "buffer" else "parameter"
+                    kind: NodeKind = "buffer" if weight.kind == "buffer" else "parameter"
                     home = builder.scope(network.name, weight.node, weight.type)
                     inputs.append(builder.add(weight.slot, home, kind=kind, outputs=[words(tensor)]))
             root = network.root()
@@ -104,7 +104,7 @@ class Structure:
                 tensor = weight.ref()
                 if tensor is not None:
                     home = self._builder.scope(network.name, weight.node, weight.type)
-                    kind = "buffer" if weight.kind == "buffer" else "parameter"
+                    kind: NodeKind = "buffer" if weight.kind == "buffer" else "parameter"
                     node = self._builder.add(weight.slot, home, kind=kind, outputs=[words(tensor)])
                     self._nodes[tensor.data_ptr()] = node
 

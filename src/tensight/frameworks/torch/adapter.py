@@ -26,6 +26,7 @@ from tensight.frameworks.torch.created import Created
 from tensight.frameworks.torch.cuts import Cuts
 from tensight.frameworks.torch.graphs import Graphs
 from tensight.frameworks.torch.loaders import Loaders
+from tensight.frameworks.torch.loading import Loading
 from tensight.frameworks.torch.losses import Losses
 from tensight.frameworks.torch.modes import Modes
 from tensight.frameworks.torch.networks import Networks
@@ -87,6 +88,7 @@ class TorchAdapter:
         self.calls.before_forward.append(graphs.called)
         self.calls.note = graphs.note
         self.optimizers.before_step.append(graphs.before_update)
+        Loading(watching, patches)
         casts = Casts(watching, patches)
         self.optimizers.before_step.append(casts.before_update)
         self.backward.on_root.append(Cuts(watching, self.networks).root)

@@ -8,6 +8,7 @@ from tensight.session.preflight_checks.look import Answer, Look
 
 HUGE = 1e3
 LARGE = 30.0
+IMBALANCED = 0.9  # share of one class
 FEW = 3  # batches from which on it can be said that they are all the same
 
 
@@ -86,6 +87,10 @@ def labels(look: Look) -> Answer:
             "shuffle: DataLoader(..., shuffle=True)",
         )
     spread = site.entropy / site.labelled
+    most, share = site.first.get("target_most"), site.number("target_most_share")
+    if share is not None and share > IMBALANCED and site.labelled > 1:
+        said = f"{100 * share:.0f} % of the labels of the first batch are {most}"
+        return Answer("look", said, "weigh the loss by class, or sample classes evenly (WeightedRandomSampler)")
     return Answer("ok", f"{site.classes} classes, entropy of the labels {number(spread)} nats a batch")
 
 

@@ -15,6 +15,7 @@ export function Canvas(props: {
   height: number;
   name: string; // another name is another drawing, which is fitted anew
   focus: string | null; // key of the box to bring into sight
+  small?: boolean; // all of it is to be seen, however small
   children: ComponentChildren;
 }): JSX.Element {
   const box = useRef<SVGSVGElement>(null);
@@ -24,7 +25,7 @@ export function Canvas(props: {
     if (!here || here.width === 0) return;
     const scale = Math.min(1.1, Math.max(LEAST, Math.min((here.width - 24) / props.width, (here.height - 24) / props.height)));
     // what is too long to be read when it all fits begins at its top
-    const readable = Math.max(scale, Math.min(0.9, (here.width - 24) / props.width));
+    const readable = props.small ? scale : Math.max(scale, Math.min(0.9, (here.width - 24) / props.width));
     zoom.value = {
       scale: readable,
       x: (here.width - props.width * readable) / 2,

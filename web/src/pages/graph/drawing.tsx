@@ -73,7 +73,7 @@ function Level({ of, flat, most }: { of: Placed; flat: boolean; most: number }):
       {of.links.map(({ link, points, source, target }) => (
         <g
           key={`${source.key} ${target.key}`}
-          class={isSelected(source) || isSelected(target) ? "flow strong" : "flow"}
+          class={(flat ? source.hops === 0 || target.hops === 0 : isSelected(source) || isSelected(target)) ? "flow strong" : "flow"}
         >
           <path d={line(points)} marker-end="url(#arrow)">
             <title>
@@ -92,7 +92,7 @@ function Level({ of, flat, most }: { of: Placed; flat: boolean; most: number }):
 function Box({ of, flat, most }: { of: PlacedBox; flat: boolean; most: number }): JSX.Element {
   const { box, x, y, width, height, inside } = of;
   const group = !box.key.startsWith("n");
-  const on = isSelected(box);
+  const on = flat ? box.hops === 0 : isSelected(box);
   const here = num(box.value);
   const bad = here !== null && !Number.isFinite(here);
   const shade = here !== null && !bad && most > 0 ? 0.05 + 0.3 * (Math.abs(here) / most) : 0;

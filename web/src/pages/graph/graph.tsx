@@ -65,7 +65,7 @@ export function Graph(): JSX.Element {
             <Drawing of={placed} flat={near} />
           </Canvas>
         )}
-        <Legend />
+        {placed && <Legend of={placed} />}
         {near && state.cut.value && <p class="graph-cut">There is more around it than is drawn.</p>}
       </div>
       {route.value.at !== null && <OperatorPanel />}
@@ -216,10 +216,11 @@ function Crumbs(): JSX.Element | null {
   );
 }
 
-function Legend(): JSX.Element {
+function Legend({ of }: { of: state.Placed }): JSX.Element {
+  const there = state.kindsIn(of);
   return (
     <ul class="legend" aria-label="Legend">
-      {KINDS.map(([kind, name]) => (
+      {KINDS.filter(([kind]) => there.has(kind)).map(([kind, name]) => (
         <li key={kind}>
           <svg width="18" height="12" aria-hidden="true">
             <g class={`box ${kind}`}>
@@ -229,12 +230,14 @@ function Legend(): JSX.Element {
           {name}
         </li>
       ))}
-      <li>
-        <svg width="18" height="12" aria-hidden="true">
-          <rect class="badge" x="1" y="1" width="16" height="10" rx="5" />
-        </svg>
-        hits at this step
-      </li>
+      {there.has("hits") && (
+        <li>
+          <svg width="18" height="12" aria-hidden="true">
+            <rect class="badge" x="1" y="1" width="16" height="10" rx="5" />
+          </svg>
+          hits at this step
+        </li>
+      )}
     </ul>
   );
 }

@@ -141,7 +141,9 @@ function size(box: GraphBox, whole: boolean): [number, number] {
   return [Math.round(letters * LETTER + signs + 24), (second > 0 || small ? 40 : 28) + value];
 }
 
-async function place(group: GraphGroup, whole: boolean, query: Record<string, string | number | null>): Promise<Placed> {
+type Query = Record<string, string | number | null>;
+
+async function place(group: GraphGroup, whole: boolean, query: Query, across = !whole): Promise<Placed> {
   const inside = await Promise.all(
     group.boxes.map(async (box) =>
       whole && !box.key.startsWith("n") && opened.peek().has(box.key)
@@ -154,7 +156,7 @@ async function place(group: GraphGroup, whole: boolean, query: Record<string, st
     const [width, height] = size(box, whole);
     return within ? [Math.max(within.width, width + 20), within.height + HEAD] : [width, height];
   });
-  const laid = await lay({ sizes, links: group.links.map((link) => [link.source, link.target]), across: !whole });
+  const laid = await lay({ sizes, links: group.links.map((link) => [link.source, link.target]), across });
   return {
     width: laid.width,
     height: laid.height,
@@ -175,11 +177,21 @@ async function place(group: GraphGroup, whole: boolean, query: Record<string, st
   };
 }
 
+/** Kinds of boxes in a drawing. */
+export function kindsIn(one: Placed, found = new Set<string>()): Set<string> {
+  for (const { box, inside } of one.boxes) {
+    found.add(box.kind === "network" ? "module" : box.kind);
+    if (box.hits > 0 || box.codes.length > 0) found.add("hits");
+    if (inside) kindsIn(inside, found);
+  }
+  return found;
+}
+
 const total = (one: Placed): number =>
   one.boxes.reduce((sum, box) => sum + 1 + (box.inside === null ? 0 : total(box.inside)), 0);
 
 /** A group with a single box tells nothing: what is inside it is shown at once. */
-async function openSingle(group: GraphGroup, query: Record<string, string | number | null>): Promise<void> {
+async function openSingle(group: GraphGroup, query: Query): Promise<void> {
   let now = group;
   const next = new Set(opened.peek());
   for (let depth = 0; depth < 6; depth++) {
@@ -192,9 +204,9 @@ async function openSingle(group: GraphGroup, query: Record<string, string | numb
 }
 
 /** What stands near a module, laid out: for the tensor view. */
-export async function nearby(query: Record<string, string | number | null>): Promise<{ placed: Placed; cut: boolean }> {
+export async function nearby(query: Query): Promise<{ placed: Placed; cut: boolean }> {
   const group = await ask("near", query);
-  return { placed: await place(group, false, query), cut: group.cut };
+  return { placed: await place(group, false, query, false), cut: group.cut };
 }
 
 let version = 0;

@@ -78,7 +78,7 @@ export function Ranks(): JSX.Element | null {
           <tr>
             <th class="right">Rank</th>
             <th>State</th>
-            <th class="right">Step</th>
+            <th class="right">In step</th>
             <th class="right">For</th>
             <th>In</th>
             <th>At</th>

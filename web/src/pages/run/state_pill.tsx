@@ -15,7 +15,7 @@ const SIGNS: Record<string, [sign: string, word: string]> = {
   failed: ["✖", "failed"],
   killed: ["✖", "killed"],
   gone: ["✖", "gone"],
-  stalled: ["⧗", "stalled"],
+  stalled: ["⚠", "stalled"],
   broken: ["⚠", "unreadable"],
 };
 

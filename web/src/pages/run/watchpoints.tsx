@@ -123,7 +123,9 @@ function Point({ point }: { point: Watchpoint }): JSX.Element {
         {shown(point.condition)}
       </span>
       <span class="point-text">
-        <span class="ellipsis">{title(point)}</span>
+        <span class="point-title" title={title(point)}>
+          {title(point)}
+        </span>
         <span class="muted small ellipsis" title={shown(point.on ?? "*", 2000)}>
           {[settingsInWords(point.parameters), `on ${shown(point.on ?? "*")}`].filter(Boolean).join(" · ")}
         </span>

@@ -66,7 +66,7 @@ export function RelationsView({ of }: { of: TensorPage }): JSX.Element {
         </p>
       ) : (
         <div class="relation-sheet">
-          <Canvas width={now.placed.width} height={now.placed.height} name={now.name} focus={null}>
+          <Canvas width={now.placed.width} height={now.placed.height} name={now.name} focus={null} small>
             <Drawing of={now.placed} flat />
           </Canvas>
         </div>
