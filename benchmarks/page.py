@@ -121,7 +121,9 @@ def longest(page: Page) -> float:
 
 
 def click(box: str) -> str:
-    return f"document.querySelector('.sheet {box} > .opener').dispatchEvent(new MouseEvent('click', {{bubbles: true}}));"
+    return (
+        f"document.querySelector('.sheet {box} > .opener').dispatchEvent(new MouseEvent('click', {{bubbles: true}}));"
+    )
 
 
 def fill(label: str, text: str) -> str:
@@ -140,7 +142,9 @@ def measure(page: Page, base: str, first: bool) -> dict[str, float]:
     page.wait_for_timeout(500)
     count = "document.querySelectorAll('.sheet .box').length"
     page.evaluate(f"window.before = {count}")
-    found["graph, open a block"] = until(page, f"window.before = {count}; {click('.box:not(.open)')}", f"{count} > window.before")
+    found["graph, open a block"] = until(
+        page, f"window.before = {count}; {click('.box:not(.open)')}", f"{count} > window.before"
+    )
     found["graph, open a range in it"] = until(
         page,
         f"window.before = {count}; {click('.box.range:not(.open)')}",

@@ -16,7 +16,7 @@ NAMED = {
     "loss-does-not-fall": {"unregistered_parameters"},
     "loss-explodes": {"lr_too_high"},
     "dead-network": {"dead_relu"},
-    "data-out-of-order": {"sorted_data", "unshuffled_data"},
+    "data-out-of-order": {"unshuffled_sorted_by_class"},
 }
 
 

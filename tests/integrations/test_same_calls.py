@@ -119,7 +119,7 @@ def by_lightning(callback: Callback, folder: Path) -> None:
         trainer.fit(task, loader)
 
 
-def by_transformers(callback: Callback, folder: Path) -> None:
+def by_transformers(callback: Callback, folder: Path, accumulate: int = 1) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import transformers
@@ -157,6 +157,7 @@ def by_transformers(callback: Callback, folder: Path) -> None:
             save_strategy="no",
             logging_strategy="no",
             max_grad_norm=0.0,
+            gradient_accumulation_steps=accumulate,
             use_cpu=True,
         )
         constant = torch.optim.lr_scheduler.LambdaLR(made.optimizer, lambda step: 1.0)
@@ -165,7 +166,7 @@ def by_transformers(callback: Callback, folder: Path) -> None:
         trainer.train()
 
 
-def by_accelerate(callback: Callback, folder: Path) -> None:
+def by_accelerate(callback: Callback, folder: Path, accumulate: int = 1) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from accelerate import Accelerator
@@ -173,7 +174,7 @@ def by_accelerate(callback: Callback, folder: Path) -> None:
         from tensight.integrations.accelerate import AcceleratedLoop
 
         made = training("torch")
-        accelerator = Accelerator(cpu=True)
+        accelerator = Accelerator(cpu=True, gradient_accumulation_steps=accumulate)
         rows = torch.utils.data.TensorDataset(
             torch.cat([x for x, _ in made.data]), torch.cat([y for _, y in made.data])
         )
@@ -259,6 +260,18 @@ def test_the_calls_and_arguments_are_the_same(
     run: Callable[[Callback, Path], None], stop_at: int | None, tmp_path: Path
 ) -> None:
     assert similar(calls_of(run, tmp_path, stop_at), calls_of(by_model, tmp_path, stop_at))
+
+
+@pytest.mark.parametrize("run", [by_transformers, by_accelerate], ids=lambda run: run.__name__)
+def test_a_step_is_an_update_however_many_batches_it_takes(run: Callable[..., None], tmp_path: Path) -> None:
+    recording = Recording()
+    run(recording, tmp_path, accumulate=3)
+    ends = [call for call in recording.calls if call[0] == "step_end"]
+    assert [(call[1], call[2], call[4]) for call in ends] == [(1, 1, 1), (2, 2, 1)]
+    made = training("torch")
+    x, y = (torch.cat(part) for part in zip(*made.data))
+    whole = made.loss_fn(made.network(x), y).item()  # batches are of one size: their mean is that of all
+    assert ends[0][7] == pytest.approx(whole, abs=2e-5)
 
 
 def eval_by_model(callback: Callback, folder: Path) -> None:

@@ -200,10 +200,18 @@ def test_a_paused_training_goes_on_when_its_server_is_killed(tmp_path: Path, wat
         while "goes on" not in running.until("said")["said"]:
             pass
         expect(page.get_by_text("server gone, trying again")).to_be_visible()
-        reader = Reader(tmp_path / "lenet-7")
-        before = len(reader.steps)
-        while len(reader.steps) < before + 5:  # and it does go on
-            reader.refresh()
+        steps_on(tmp_path / "lenet-7")
+
+
+def test_a_training_runs_on_when_its_server_is_killed(tmp_path: Path, watched: Watched) -> None:
+    with training(tmp_path / "lenet-7") as running:
+        page = watched.page()
+        page.goto(running.until("url")["url"])
+        state(page, "running")
+        (server,) = children(running.process.pid)
+        os.kill(server, signal.SIGKILL)
+        expect(page.get_by_text("server gone, trying again")).to_be_visible()
+        steps_on(tmp_path / "lenet-7")
 
 
 def test_two_trainings_come_to_one_server(tmp_path: Path, open_page: Open) -> None:
@@ -225,6 +233,17 @@ def test_two_trainings_come_to_one_server(tmp_path: Path, open_page: Open) -> No
         state(page, "killed")
         expect(page.get_by_role("alert")).to_contain_text("The training was killed from outside")
         page.context.close()
+
+
+def steps_on(folder: Path) -> None:
+    """Wait until a training has made some more steps."""
+    reader = Reader(folder)
+    before = len(reader.steps)
+    deadline = time.monotonic() + LONG
+    while len(reader.steps) < before + 5:
+        assert time.monotonic() < deadline, "it does not go on"
+        time.sleep(0.02)
+        reader.refresh()
 
 
 def children(pid: int) -> list[int]:

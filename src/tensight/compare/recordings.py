@@ -24,6 +24,7 @@ from tensight.records import Stats, TensorInfo
 Array = np.ndarray[Any, Any]
 _MOST_ROWS = 2000
 _TELLING = 0.3  # times the floor: enough where a module's settings are known to differ
+_MOVED = 0.3  # of a full update: more is not the doing of eps
 _MOST_VALUES = 1 << 24  # of a tensor that is looked at as a whole, to find a cause
 
 
@@ -188,7 +189,17 @@ class _Walk:
             return updates[:1]  # one cause: the optimizer
         if not self._adaptive():
             return updates
-        return [row for row in updates if len(row[0].a.shape) > 1]
+        updates = [row for row in updates if len(row[0].a.shape) > 1]
+        if dialect(self.a) == dialect(self.b):
+            return updates
+        # The frameworks add Adam's eps in other places, which moves what has next to no gradient.
+        return [row for row in updates if row[1].error > _MOVED * self._full_update(row[0])]
+
+    def _full_update(self, moment: Moment) -> float:
+        """How far one step of the learning rate moves a weight at most, of its size."""
+        rate = self.a.head(moment.step).scalars.get("lr", 0.0)
+        size = _size(moment)
+        return rate * math.sqrt(moment.stats_a.count) / size if size else 0.0
 
     def _other_optimizer(self) -> bool:
         return any(one.what.startswith("optimizer") for one in self.preflight)

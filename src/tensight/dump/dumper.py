@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -32,7 +33,7 @@ class Dumper:
         settings: DumpSettings,
         *,
         framework: Callable[[], tuple[str, str]],
-        rank: Callable[[], int],
+        rank: Callable[[], int | None],
         networks: Mapping[str, Network],
         tensors: Mapping[int, TensorInfo],
     ) -> None:
@@ -72,7 +73,7 @@ class Dumper:
         self._active = (
             os.getpid() == self._pid
             and self._iteration in self.settings.iterations
-            and self._rank() in self.settings.devices
+            and self._is_asked(self._rank())
             and not self._full()
         )
         self._held.clear()
@@ -136,6 +137,18 @@ class Dumper:
             for graph in graphs:
                 self._write_graph(graph)
         self.output.close()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Give the folder of a rank that was not known the name it should have."""
+        rank = self._rank()
+        if self._folder is None or rank is None or not self._folder.name.startswith("pending_"):
+            return
+        target = layout.rank_folder(self.settings.path, rank)
+        if not self._is_asked(rank):
+            shutil.rmtree(self._folder, ignore_errors=True)
+        elif not target.exists():
+            self._folder.rename(target)
 
     @property
     def wrote(self) -> bool:
@@ -151,6 +164,9 @@ class Dumper:
         return said
 
     # choosing
+
+    def _is_asked(self, rank: int | None) -> bool:
+        return rank is None or rank in self.settings.devices
 
     def _full(self) -> bool:
         most = self.settings.overflow_number
@@ -347,7 +363,10 @@ class Dumper:
 
     def _rank_folder(self) -> Path:
         if self._folder is None:
-            self._folder = layout.rank_folder(self.settings.path, self._rank())
+            rank = self._rank()
+            # a process that was started by the script may learn only later which rank it is
+            pending = self.settings.path / f"pending_{self._pid}"
+            self._folder = pending if rank is None else layout.rank_folder(self.settings.path, rank)
             framework, version = self._framework()
             metadata = self._folder / layout.METADATA
             facts = {"device_target": "CPU", "ms_version": version, "framework": framework, "tensight": 1}

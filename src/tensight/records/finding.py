@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from tensight.records.words import html_rows
+
 
 class Where(msgspec.Struct, frozen=True):
     """The place of a cause. `module` is '' for the root and None when no module is meant."""
@@ -53,3 +55,12 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
         """
         place = self.where.parameter or self.where.module or ""
         return f"{self.fault}@{place}"
+
+    def _repr_html_(self) -> str:
+        place = self.where
+        named = [part for part in (place.network, place.module, place.op, place.parameter) if part]
+        if place.file:
+            named.append(f"{place.file}:{place.line}  {place.code or ''}".strip())
+        rows = [("what", self.title), ("since step", self.since_step), ("where", ", ".join(named)), ("why", self.why)]
+        rows += [("fix", text) for text in self.fix]
+        return html_rows(rows)

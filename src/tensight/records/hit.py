@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from tensight.records.source import Source
-from tensight.records.words import Kind
+from tensight.records.words import Kind, html_rows
 
 ErrorCode = Literal["nan", "inf", "no_prev", "out_of_memory", "no_value", "dtype", "shape", "failed"]
 Action = Literal["", "pause", "log", "dump", "pdb"]
@@ -60,3 +60,12 @@ class Hit(msgspec.Struct, frozen=True, omit_defaults=True):
     op: str = ""
     source: Source | None = None
     recommended: bool = False
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [
+            ("step", self.step),
+            ("condition", self.condition),
+            ("tensor", f"{self.kind} {self.node} {self.slot}"),
+        ]
+        rows += [(name, f"{value:.6g} (set {self.threshold.get(name)})") for name, value in self.actual.items()]
+        return html_rows([*rows, ("error", self.error or ""), ("note", self.note)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from html import escape
 from typing import Literal
 
 Kind = Literal[
@@ -24,3 +26,13 @@ Kind = Literal[
 
 Phase = Literal["forward", "backward", "update", "evaluation"]
 Level = Literal["watch", "module", "op"]
+
+
+def html_rows(rows: Iterable[tuple[str, object]]) -> str:
+    """Named values as a small HTML table, for notebooks. All is escaped: names come from models.
+
+    >>> html_rows([("where", "<fc>"), ("fix", "")])
+    '<table><tr><th>where</th><td>&lt;fc&gt;</td></tr></table>'
+    """
+    cells = [f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in rows if value != ""]
+    return f"<table>{''.join(cells)}</table>"

@@ -66,7 +66,7 @@ def child_companions(session: Session) -> list[Companion]:
     """Who goes along in a process that a watched script has started: it is a rank of the same run."""
     found = controlling_child(session)
     found.append(Listening(session.recorder, session.folder, lambda: session.has_trained))
-    found += dumping.companion(session, lambda text: None)
+    found += dumping.companion(session, lambda text: None, child=True)
     if any(isinstance(one, Controlling) for one in found):
         found.append(_stalling(session, found))
     return found

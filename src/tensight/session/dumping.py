@@ -27,14 +27,17 @@ class Dumping(Companion):
 
     wants_steps = True
 
-    def __init__(self, session: Session, settings: DumpSettings, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, session: Session, settings: DumpSettings, say: Callable[[str], None], *, child: bool = False
+    ) -> None:
         self._session = session
+        self._child = child
         self._say = say
         recorder = session.recorder
         self.dumper = Dumper(
             settings,
             framework=self._framework,
-            rank=self._rank,
+            rank=self._known_rank,
             networks=recorder.found.networks,
             tensors=recorder.tensors,
         )
@@ -63,6 +66,10 @@ class Dumping(Companion):
         """As the framework knows it once something was recorded, and as the launcher says it before."""
         return self._session.recorder.rank if self._session.has_trained else rank()
 
+    def _known_rank(self) -> int | None:
+        """None in a process that the script has started, until it takes part in the run."""
+        return None if self._child and not self._session.has_trained else self._rank()
+
     def _framework(self) -> tuple[str, str]:
         adapters = self._session.recorder.adapters
         return (adapters[0].name, adapters[0].version()) if adapters else ("", "")
@@ -76,10 +83,10 @@ class Dumping(Companion):
         return [graph for graph in found if graph is not None]
 
 
-def companion(session: Session, say: Callable[[str], None]) -> list[Companion]:
-    """The dump that a session's settings ask for."""
+def companion(session: Session, say: Callable[[str], None], *, child: bool = False) -> list[Companion]:
+    """The dump that a session's settings ask for; `child` in a process that the watched script has started."""
     settings = session.settings.dump
-    return [Dumping(session, settings, say)] if settings is not None else []
+    return [Dumping(session, settings, say, child=child)] if settings is not None else []
 
 
 def prepare(settings: DumpSettings) -> None:

@@ -9,7 +9,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -47,8 +47,11 @@ class Cuts:
         if root is None:
             return
         for path, module in walk(root):
-            code = getattr(type(module).forward, "__code__", None)
-            if isinstance(code, CodeType) and code not in self._read and is_user_file(code.co_filename):
+            forward = inspect.getattr_static(type(module), "forward", None)
+            if not isinstance(forward, FunctionType):
+                continue  # scripted modules have none of their own
+            code = forward.__code__
+            if code not in self._read and is_user_file(code.co_filename):
                 self._read.add(code)
                 for function, source in cut_lines(code):
                     self._tell(model.name, path, function, source)

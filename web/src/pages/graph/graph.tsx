@@ -29,8 +29,7 @@ export function Graph(): JSX.Element {
       </Empty>
     );
   const placed = state.placed.value;
-  const near = state.mode.value === "near";
-  const name = `${row.name} ${row.rank} ${state.view.value} ${near ? `near ${route.value.at ?? ""} ${route.value.node ?? ""} ${state.hops.value}` : "whole"}`;
+  const { near, name } = state.drawnAs.value;
   return (
     <div class="graph">
       <Tools />
@@ -47,7 +46,7 @@ export function Graph(): JSX.Element {
             {state.refused.value && (
               <>
                 <p>{shown(state.refused.value, 500)}</p>
-                {near && (
+                {state.mode.value === "near" && (
                   <p>
                     <button onClick={() => state.show("whole")}>Show the whole graph</button>
                   </p>

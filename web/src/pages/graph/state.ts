@@ -1,6 +1,6 @@
 // What the graph shows: which part of it, what is open, and where everything stands.
 
-import { computed, effect, signal } from "@preact/signals";
+import { batch, computed, effect, signal } from "@preact/signals";
 import { at, get, Refused } from "../../net";
 import { go, route } from "../../route";
 import { rank, sequence, say, step, summary } from "../../state";
@@ -31,6 +31,7 @@ export const HEAD = 30; // of an open box
 const graphs = signal<readonly GraphRow[] | null>(null);
 export const refused = signal("");
 export const placed = signal<Placed | null>(null);
+export const drawnAs = signal<{ near: boolean; name: string }>({ near: false, name: "" }); // what `placed` is a drawing of
 export const cut = signal(false);
 export const drawn = signal(0);
 export const busy = signal(false);
@@ -239,9 +240,14 @@ async function draw(): Promise<void> {
       if (mine === version) cut.value = false;
     }
     if (mine !== version) return;
-    placed.value = made;
-    drawn.value = total(made);
-    refused.value = "";
+    const near = mode.peek() === "near";
+    const { at: key, node } = route.peek();
+    batch(() => {
+      placed.value = made;
+      drawnAs.value = { near, name: `${begun} ${here.graph} ${shared.view} ${near ? `${key} ${node} ${hops.peek()}` : ""}` };
+      drawn.value = total(made);
+      refused.value = "";
+    });
   } catch (error) {
     if (mine !== version) return;
     placed.value = null;
