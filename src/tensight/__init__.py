@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tensight.kit.printing import print
     from tensight.runs import Run
     from tensight.runs import open_run as open
-    from tensight.session.reference import reference
     from tensight.session.dumping import dump
+    from tensight.session.reference import reference
     from tensight.session.watching import watch
 
 # public name → where it lives

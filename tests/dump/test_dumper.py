@@ -224,3 +224,14 @@ def test_a_graph_of_the_run_stands_beside_the_tensors_under_the_same_names(tmp_p
     assert node.inputs == ("fc.weight",)
     assert node.stack == (Source("net.py", 3, "relu(x)"),)
     assert names(tmp_path) == ["relu.Default_fc_relu-op0"]
+
+
+@pytest.mark.parametrize(("rank", "there"), [(1, ["rank_1"]), (5, [])])
+def test_a_rank_that_is_known_late_names_its_folder_at_the_end(tmp_path, rank, there):
+    known: list[int] = []
+    training = Training(tmp_path, support_device=[0, 1])
+    training.dumper._rank = lambda: known[0] if known else None
+    training.step(0, training.info(0))
+    known.append(rank)
+    training.dumper.close()
+    assert [path.name for path in tmp_path.iterdir()] == there

@@ -86,6 +86,13 @@ def test_what_a_killed_process_left_unfinished_is_cleared_away(tmp_path: Path) -
     assert running.exists()
 
 
+def test_of_several_ranks_the_first_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    saving, _ = train("torch", tmp_path)
+    assert saving.latest is None
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_disk_error_names_the_callback_and_leaves_no_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path) -> None:
         path.write_bytes(b"a part")

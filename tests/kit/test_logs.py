@@ -99,6 +99,15 @@ def test_files_are_rotated_by_size_and_count(tmp_path: Path, monkeypatch: pytest
     assert "line 49" in files[0].read_text()
 
 
+def test_a_wrong_variable_ends_no_training(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("GLOG_v", "7")
+    monkeypatch.setenv("GLOG_logtostderr", "0")
+    say_all()
+    lines = capsys.readouterr().err.splitlines()
+    assert "there is no log level 7" in lines[0]
+    assert len(lines) == 4
+
+
 def test_our_own_variables_win(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLOG_v", "0")
     monkeypatch.setenv("TENSIGHT_LOG_v", "4")

@@ -117,6 +117,14 @@ def test_the_neighbourhood_of_a_module_goes_as_far_as_asked(index: GraphIndex) -
     assert relations.near(centre, up=6, down=6, most=5).cut
 
 
+def test_a_block_that_stands_before_and_after_a_module_is_walked_through(index: GraphIndex) -> None:
+    view = index.views["forward"]
+    centre = view.box("net", "layers.3.fc")
+    assert centre is not None
+    far = Relations(view).near(centre, up=2, down=2)
+    assert ("layers.4.norm", 2) in {(view.boxes[thing.id].path, thing.hops) for thing in far.things}
+
+
 def test_search_finds_all_words_anywhere_in_path_and_name(index: GraphIndex) -> None:
     found, total = index.search("layers.7 MATMUL")
     assert total == 2  # forward and backward

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -143,3 +146,36 @@ def test_a_folder_in_use_is_not_overwritten(tmp_path: Path, quadratic):
     done = tune(write(tmp_path, **quadratic), "--folder", "found", cwd=tmp_path)
     assert done.returncode == 2
     assert "--resume found" in done.stderr
+
+
+def test_ctrl_c_ends_the_trials_and_says_how_to_go_on(tmp_path: Path):
+    marker = tmp_path / "pid"
+    config = write(
+        tmp_path,
+        command=f"python {PROGRAMS / 'forever.py'} {marker}",
+        parameters={"x": "0..1.0"},
+        minimize="error",
+        trials=1,
+    )
+    words = [sys.executable, "-m", "tensight", "tune", str(config), "--folder", "found"]
+    process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_until(lambda: marker.exists() and marker.read_text() != "")
+        trial = int(marker.read_text())
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=LONG)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 130
+    assert "--resume found" in told
+    wait_until(lambda: not Path(f"/proc/{trial}").exists())
+    kept = msgspec.json.decode((tmp_path / "found" / "search.json").read_bytes(), type=Search)
+    assert (kept.state, kept.trials[0].state) == ("stopped", "failed")
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 300) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)

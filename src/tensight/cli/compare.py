@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from tensight.cli.printing import print_json, print_table
+from tensight.cli.working import working
 from tensight.compare import compare as compared
 from tensight.compare import page, telling
 from tensight.compare.checkpoints.convert import load_map
@@ -43,7 +44,9 @@ def compare(
               tensight compare runs/whole runs/resumed --resumed-at 100
               tensight compare --json model.pt model.ckpt
     """
-    found = compared(a, b, load_map(map_file) if map_file is not None else None, resumed_at=resumed_at)
+    mapping = load_map(map_file) if map_file is not None else None
+    with working("comparing"):
+        found = compared(a, b, mapping, resumed_at=resumed_at)
     if html_file is not None:
         page.write(found, html_file, a.name or str(a), b.name or str(b))
     if as_json:

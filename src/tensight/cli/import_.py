@@ -22,20 +22,11 @@ def import_(dump: Path, run_dir: Path | None, as_json: bool) -> None:
               tensight view runs/dump-1
     """
     from tensight.dump.importing import import_dump
-    from tensight.dump.readers import scan
+    from tensight.dump.opening import shown_progress
     from tensight.session.settings import Settings
 
-    scan_only = run_dir is None
-    if scan_only:
-        scan(dump)  # a folder that is no dump must not leave an empty run behind
-    folder = Settings(run_dir=run_dir, name=dump.resolve().name or "dump").folder()
-    with click.progressbar(length=0, label="reading", hidden=not _is_terminal()) as bar:
-
-        def progress(done: int, of: int) -> None:
-            bar.length = of
-            bar.update(done - bar.pos)
-
-        made = import_dump(dump, folder, progress=progress)
+    folder = Settings(run_dir=run_dir, name=dump.resolve().name or "dump").folder
+    made = import_dump(dump, folder, progress=shown_progress(dump))
     for sentence in made.troubles:
         click.echo(f"tensight import: {plain(sentence)}", err=True)
     if as_json:
@@ -43,11 +34,5 @@ def import_(dump: Path, run_dir: Path | None, as_json: bool) -> None:
         return
     click.echo(
         f"{made.tensors} tensors of {made.steps} step{'' if made.steps == 1 else 's'} and {made.ranks} "
-        f"rank{'' if made.ranks == 1 else 's'} ({', '.join(made.formats)}); see them: tensight view {folder}"
+        f"rank{'' if made.ranks == 1 else 's'} ({', '.join(made.formats)}); see them: tensight view {made.folder}"
     )
-
-
-def _is_terminal() -> bool:
-    import sys
-
-    return sys.stderr.isatty() and sys.stdout.isatty()

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from tensight.cli.printing import print_json
+from tensight.cli.working import working
 from tensight.compare.determinism import Determinism, has_operators, judge
 from tensight.errors import UsageError
 from tensight.runs import open_run
@@ -33,12 +34,14 @@ def twice(script: str, arguments: tuple[str, ...], as_json: bool, max_steps: int
         raise UsageError(f"there is no script {script}")
     words = (["-m"] if module else []) + [script, *arguments]
     with tempfile.TemporaryDirectory(prefix="tensight-twice-") as folder:
-        pair = _both(Path(folder) / "watched", words, max_steps)
+        with working("running the script twice"):
+            pair = _both(Path(folder) / "watched", words, max_steps)
         found = judge(*pair)
         step = found.first_step
         unclear = any(source.kind == "operator" for source in found.sources)
         if unclear and step is not None and pair[0].steps.has(step) and not has_operators(pair[0], step):
-            closer = judge(*_both(Path(folder) / "closer", ["--steps", str(step), *words], step + 1))
+            with working(f"looking closer at step {step}"):
+                closer = judge(*_both(Path(folder) / "closer", ["--steps", str(step), *words], step + 1))
             if not closer.deterministic and closer.first_step == step:
                 found = closer
     if as_json:

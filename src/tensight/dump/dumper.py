@@ -18,7 +18,7 @@ from tensight.dump.settings import DumpSettings
 from tensight.dump.statistic_csv import Rows, header
 from tensight.dump.writing import Array, Asynchronous, File, Output, Synchronous
 from tensight.frameworks.tap import Given, Ran
-from tensight.records import Graph, Level, Network, Stats, StepRecord, TensorInfo
+from tensight.records import Graph, Level, Network, Observation, Stats, StepRecord, TensorInfo
 
 _MODULE_KINDS = frozenset(("output", "activation", "output_gradient", "module_input", "input_gradient"))
 _OPERATOR_KINDS = frozenset(("operator", "operator_gradient"))
@@ -57,6 +57,7 @@ class Dumper:
         self._folder: Path | None = None  # of this rank
         self._graphs: dict[str, int] = {}  # number by network
         self._chosen: dict[int, bool] = {}
+        self._frames: dict[int, tuple[int, str, str]] = {}
         self._noted: set[tuple[int, Label]] = set()
         self._order: dict[int, dict[str, None]] = {}  # names that ran in this step, by graph
         self._said: set[tuple[Path, str]] = set()
@@ -253,20 +254,33 @@ class Dumper:
         lines.append(self._rows.row(label, now, dtype, shape, stats, value))
 
     def _rows_of(self, record: StepRecord) -> None:
-        tensors = self._tensors
-        row = self._rows.row
+        numbers = self._rows.numbers
         first = int(record.time * 1e6)
         lines: dict[int, list[str]] = {}
         for seen in record.observations:
-            info = tensors[seen.tensor]
-            if self._is_chosen(info) and not seen.error:
-                label = self._label(info)
-                graph = self._graph(info.network)
-                self._note(graph, label, info)
-                shape = info.shape if seen.shape is None else seen.shape
-                lines.setdefault(graph, []).append(row(label, first + seen.order, info.dtype, shape, seen.stats))
+            known = self._frames.get(seen.tensor)
+            if known is None or seen.shape is not None:
+                known = self._frame(seen)
+            graph, begin, end = known
+            if graph >= 0 and not seen.error:
+                lines.setdefault(graph, []).append(f"{begin}{first + seen.order}{end}{numbers(seen.stats)}\n")
         for graph, rows in lines.items():
+            self._order.setdefault(graph, {})
             self._csv.setdefault(self._iteration_folder(graph) / layout.STATISTICS, []).extend(rows)
+
+    def _frame(self, seen: Observation) -> tuple[int, str, str]:
+        """Graph of a tensor and the text around its time in a row; the graph is -1 when it is not chosen."""
+        info = self._tensors[seen.tensor]
+        if not self._is_chosen(info):
+            made = (-1, "", "")
+        else:
+            label, graph = self._label(info), self._graph(info.network)
+            self._note(graph, label, info)
+            shape = info.shape if seen.shape is None else seen.shape
+            made = (graph, *self._rows.frame(label, info.dtype, shape, seen.stats.count))
+        if seen.shape is None:
+            self._frames[seen.tensor] = made
+        return made
 
     def _overflowed(
         self, info: TensorInfo, stats: Stats, value: Array, given: list[tuple[TensorInfo, Stats, Array]]

@@ -55,21 +55,26 @@ def _quiet(done: int, of: int) -> None:
 
 
 def import_dump(
-    path: str | Path, folder: str | Path, *, in_place: bool = False, progress: Progress = _quiet
+    path: str | Path,
+    folder: str | Path | Callable[[], Path],
+    *,
+    in_place: bool = False,
+    progress: Progress = _quiet,
 ) -> Imported:
-    """Read a dump of any known format and write it as a run to `folder`.
+    """Read a dump of any known format and write it as a run to `folder`, or to one that is made when there is a dump.
 
     `in_place` leaves the values where they are, which is only good for a run in Tensight's own cache.
     """
     found, tensors = scan(path)
     chosen = _chosen(tensors)
+    target = folder() if callable(folder) else Path(folder)
     ranks = sorted({one.rank for one in chosen})
     _missing(ranks, found)
     done = 0
     steps: set[int] = set()
     for rank in ranks:
         mine = [one for one in chosen if one.rank == rank]
-        part = _Rank(Path(folder), rank, len(ranks), found, in_place)
+        part = _Rank(target, rank, len(ranks), found, in_place)
         by_step: dict[int, list[Dumped]] = {}
         for one in mine:
             by_step.setdefault(one.step, []).append(one)
@@ -83,7 +88,7 @@ def import_dump(
     troubles = list(found.troubles)
     if found.left_out:
         troubles.append(f"{found.left_out} more such sentences were left out")
-    return Imported(Path(folder), tuple(troubles), len(chosen), len(steps), len(ranks), tuple(found.formats))
+    return Imported(target, tuple(troubles), len(chosen), len(steps), len(ranks), tuple(found.formats))
 
 
 def _chosen(tensors: Iterable[Dumped]) -> list[Dumped]:

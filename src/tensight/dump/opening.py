@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
+import time
 import uuid
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from tensight.store.links import dumps_folder
 
 FORMAT = 2  # of what is cached; another one is made again
 _MOST_LOOKED_AT = 200_000
+_SILENT = 2.0  # seconds
 
 
 def run_of(path: str | Path, progress: Progress | None = None) -> Path | None:
@@ -39,7 +42,7 @@ def run_of(path: str | Path, progress: Progress | None = None) -> Path | None:
         made = Path(tempfile.mkdtemp(prefix="tensight-dump-"))
         target = made / name
     try:
-        import_dump(folder, made / name, in_place=target.parent != made, progress=progress or _quiet)
+        import_dump(folder, made / name, in_place=target.parent != made, progress=progress or shown_progress(folder))
         if target.parent != made:
             try:
                 os.replace(made, target.parent)
@@ -73,5 +76,16 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _quiet(done: int, of: int) -> None:
-    """Nobody watches."""
+def shown_progress(path: Path) -> Progress:
+    """Shows on a terminal how far the reading is, when it takes longer than two seconds; elsewhere nothing."""
+    began = time.monotonic()
+    shown = False
+
+    def show(done: int, of: int) -> None:
+        nonlocal shown
+        if sys.stderr.isatty() and (shown or time.monotonic() - began > _SILENT):
+            shown = True
+            end = "\r" if done < of else "\n"
+            print(f"reading {path.name}: {done} of {of} tensors", end=end, file=sys.stderr, flush=True)
+
+    return show

@@ -12,7 +12,7 @@ import numpy as np
 
 from tensight.dump.layout import COLUMNS
 from tensight.dump.naming import DTYPES, Label
-from tensight.dump.settings import CATEGORIES
+from tensight.dump.settings import CATEGORIES, USUAL_CATEGORIES
 from tensight.records import Stats
 
 Array = np.ndarray[Any, Any]
@@ -32,23 +32,33 @@ class Rows:
 
     def __init__(self, categories: Sequence[str]) -> None:
         self._categories = tuple(categories)
-        self._plain = "md5" not in self._categories
-        self._beginnings: dict[Label, str] = {}
-        self._endings: dict[tuple[str, tuple[int, ...]], str] = {}
+        self._usual = self._categories == USUAL_CATEGORIES
+        self._frames: dict[tuple[Label, str, tuple[int, ...]], tuple[str, str]] = {}
 
     def row(
         self, label: Label, time: int, dtype: str, shape: tuple[int, ...], stats: Stats, value: Array | None = None
     ) -> str:
-        begin = self._beginnings.get(label)
-        if begin is None:
-            begin = self._beginnings[label] = f"{_cell(label.type)},{_cell(label.name)},0,0,"
-        end = self._endings.get((dtype, shape))
-        if end is None:
-            size = stats.count * item_size(dtype)
+        begin, end = self.frame(label, dtype, shape, stats.count)
+        return f"{begin}{time}{end}{self.numbers(stats, value)}\n"
+
+    def frame(self, label: Label, dtype: str, shape: tuple[int, ...], count: int) -> tuple[str, str]:
+        """What stands before the time and between it and the numbers: the same in every step."""
+        key = (label, dtype, shape)
+        known = self._frames.get(key)
+        if known is None:
+            size = count * item_size(dtype)
             dimensions = ",".join(map(str, shape))
-            end = self._endings[dtype, shape] = f'{size},{DTYPES.get(dtype, dtype)},"({dimensions})"'
-        numbers = "".join([f",{_number(stats, name, value)}" for name in self._categories])
-        return f"{begin}{time},{label.io},{label.slot},{end}{numbers}\n"
+            known = self._frames[key] = (
+                f"{_cell(label.type)},{_cell(label.name)},0,0,",
+                f',{label.io},{label.slot},{size},{DTYPES.get(dtype, dtype)},"({dimensions})"',
+            )
+        return known
+
+    def numbers(self, stats: Stats, value: Array | None = None) -> str:
+        """The chosen statistics, each behind a comma."""
+        if self._usual and stats.max is not None:  # nearly always
+            return f",{stats.max!r},{stats.min!r},{stats.l2!r}"
+        return "".join([f",{_number(stats, name, value)}" for name in self._categories])
 
 
 def _number(stats: Stats, name: str, value: Array | None) -> str:

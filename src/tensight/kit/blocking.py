@@ -11,11 +11,6 @@ def launch_blocking() -> list[str]:
     """Run operators one after the other, so that an error's stack ends at the line that made it. Slower.
 
     Call it before the first operator. Answers, for each framework that is imported, what was done.
-
-    >>> import os; before = os.environ.get("CUDA_LAUNCH_BLOCKING")
-    >>> all(isinstance(line, str) for line in launch_blocking())
-    True
-    >>> _ = os.environ.pop("CUDA_LAUNCH_BLOCKING") if before is None else before
     """
     os.environ["CUDA_LAUNCH_BLOCKING"] = "1"  # read by CUDA when it starts, whoever starts it
     return [f"{one.name}: {one.launch_blocking()}" for one in imported()]

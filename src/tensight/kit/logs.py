@@ -33,13 +33,17 @@ _configured: list[logging.Handler] = []
 
 
 def get_logger(name: str = "user") -> logging.Logger:
-    """A logger below 'tensight'; the first call reads the environment.
+    """A logger below 'tensight'; the first call reads the environment. What is wrong there ends no training.
 
     >>> get_logger("kit.checkpoint").name
     'tensight.kit.checkpoint'
     """
     if not _configured:
-        configure()
+        try:
+            configure()
+        except (UsageError, OSError) as error:
+            print(f"tensight: logs go to the screen: {error}", file=sys.stderr)
+            configure(level=2, to_stderr=True, submodules="")
     return logging.getLogger(f"{_ROOT}.{name}")
 
 

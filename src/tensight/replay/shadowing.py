@@ -28,12 +28,11 @@ PATIENCE = 60.0
 class Shadowing:
     """Looks again at bad steps of one training, with the help of its adapter."""
 
-    def __init__(self, shadow: Shadow, folder: Path, *, name: str, most: int = 8, patience: float = PATIENCE) -> None:
+    def __init__(self, shadow: Shadow, folder: Path, *, name: str, most: int = 8) -> None:
         self._shadow = shadow
         self._folder = folder
         self._name = name
         self._left = most
-        self._patience = patience
         self._silent = ""  # why no further copy is made
         self._give_back: Callable[[], None] = lambda: None  # in a copy: lets the run's folder be written
 
@@ -51,7 +50,7 @@ class Shadowing:
         if found is None:
             late = answer is None
             self._silent = (
-                f"a copy of the process did not answer within {self._patience:.0f} s"
+                f"a copy of the process did not answer within {PATIENCE:.0f} s"
                 if late
                 else "a copy of the process ended without an answer"
             )
@@ -72,7 +71,7 @@ class Shadowing:
         if isinstance(made, Woken):
             self._work(made, work)
             raise AssertionError("a copy has come back")
-        answer = made.wait(self._patience)
+        answer = made.wait(PATIENCE)
         made.end()
         return answer
 

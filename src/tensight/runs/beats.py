@@ -100,4 +100,6 @@ def table(beats: Sequence[Beat], now: float) -> str:
         place = "" if one.ended or one.paused else one.place
         rows.append((str(one.rank), str(one.step), f"{max(0.0, now - one.since):.0f} s", doing, place))
     wide = [max(len(row[column]) for row in rows) for column in range(5)]
-    return "\n".join("  ".join(word.ljust(width) for word, width in zip(row, wide, strict=True)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(word.ljust(width) for word, width in zip(row, wide, strict=True)).rstrip() for row in rows
+    )

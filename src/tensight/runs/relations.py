@@ -63,16 +63,18 @@ class Relations:
         cut = False
         for sign, far, ways in ((-1, up, before), (1, down, after)):
             edge: Iterable[int] = inside
+            seen = set(inside)  # a block may stand before and after: it is drawn once, and walked through both ways
             for distance in range(1, far + 1):
                 fresh: dict[int, None] = {}
-                for one in edge:
-                    for other in ways.get(one, ()):
-                        if fold(other) not in hops:
-                            if len(hops) > most:
-                                cut = True
-                                continue
-                            hops[other] = sign * distance
-                            fresh[other] = None
+                for other in (other for one in edge for other in ways.get(one, ())):
+                    if other in seen:
+                        continue
+                    seen.add(other)
+                    if len(hops) > most and other not in hops:
+                        cut = True
+                        continue
+                    hops.setdefault(other, sign * distance)
+                    fresh[other] = None
                 edge = fresh
         places = {one: place for place, one in enumerate(hops)}
         links: dict[tuple[int, int], None] = {}

@@ -184,7 +184,8 @@ class Trainings:
             del self._wishes[run]  # they do
         elif not held and run not in self._met:  # who was paused before the wish goes on, but has not said so yet
             del self._wishes[run]
-            self._meet(run, wish.reason)
+            if not self._missing(run):
+                self._meet(run, wish.reason)
 
     @property
     def runs(self) -> list[str]:
@@ -246,7 +247,16 @@ class Trainings:
             raise ControlError(error)
 
     def _live(self, run: str) -> list[Training]:
-        return [one for one in self._ranks.get(run, {}).values() if one.live]
+        """The ranks that are there; a launcher that only holds the place of its child is none."""
+        count = self._expected(run)
+        ranks = self._ranks.get(run, {}).values()
+        return [one for one in ranks if one.live and (one.machine.state != "waiting" or one.hello.ranks == count)]
+
+    def _missing(self, run: str) -> list[int]:
+        """Ranks that still train, as far as known, and are not connected."""
+        there = {one.hello.rank for one in self._live(run)}
+        over = {one.hello.rank for one in self._ranks.get(run, {}).values() if one.machine.state == "ended"}
+        return sorted(set(range(self._expected(run))) - there - over)
 
     def _expected(self, run: str) -> int:
         """How many ranks the training has."""
@@ -255,11 +265,11 @@ class Trainings:
     async def _together(self, run: str, command: Command) -> None:
         """Have all ranks hold behind one step; for an end, too, so that none waits for another in a collective."""
         if not self._some_paused(run) and run not in self._met:
-            missing = set(range(self._expected(run))) - {one.hello.rank for one in self._live(run)} - self._over(run)
+            missing = self._missing(run)
             if missing and isinstance(command, Terminate):
                 return  # nothing to save: who is left ends at its next step
             if missing:
-                who = ", ".join(str(one) for one in sorted(missing))
+                who = ", ".join(str(one) for one in missing)
                 raise ControlError(f"Rank {who} is not connected: without it the others would wait in a collective.")
             met = await self._meet(run, "paused by hand")
             if not met and isinstance(command, Pause):
@@ -275,9 +285,6 @@ class Trainings:
     async def _all_paused(self, run: str) -> None:
         while any(one.machine.state not in ("paused", "stopping") for one in self._live(run)):
             await asyncio.sleep(0.02)
-
-    def _over(self, run: str) -> set[int]:
-        return {one.hello.rank for one in self._ranks.get(run, {}).values() if one.machine.state == "ended"}
 
     def _meet(self, run: str, reason: str) -> asyncio.Task[bool]:
         """The agreement that is under way, or a new one."""

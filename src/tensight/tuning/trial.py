@@ -43,14 +43,18 @@ def fill(command: str, values: dict[str, Any]) -> str:
     return command
 
 
-def words_of(command: str, folder: Path) -> tuple[list[str], bool]:
-    """The command as words, a Python script under `tensight run`; whether it is watched.
+def words_of(command: str, folder: Path, *, watch: bool = True) -> tuple[list[str], bool]:
+    """The command as words, a Python script under `tensight run`; whether it is watched. `python` is this one.
 
     >>> words_of("python train.py --lr 1", Path("t"))[0][1:]
     ['-m', 'tensight', 'run', '--no-page', '--no-rewind', '--run-dir', 't', 'train.py', '--lr', '1']
     """
     words = shlex.split(command)
     if not words or not _PYTHON.fullmatch(words[0]):
+        return words, False
+    if os.sep not in words[0]:
+        words[0] = sys.executable
+    if not watch:
         return words, False
     rest = words[1:]
     flags = []
@@ -59,7 +63,7 @@ def words_of(command: str, folder: Path) -> tuple[list[str], bool]:
     if not rest or (rest[0].startswith("-") and rest[0] != "-m"):
         return words, False
     run = ["-m", "tensight", "run", "--no-page", "--no-rewind", "--run-dir", str(folder)]
-    return [sys.executable, *flags, *run, *rest], True
+    return [words[0], *flags, *run, *rest], True
 
 
 class TrialProcess:
@@ -82,9 +86,7 @@ class TrialProcess:
 
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        words, self.watched = words_of(self.command, self.folder)
-        if not self._watch:
-            words, self.watched = shlex.split(self.command), False
+        words, self.watched = words_of(self.command, self.folder, watch=self._watch)
         environment = {**os.environ, **self.config.environment}
         base = self.config.summary_base_dir
         summary = Path(base) / f"train_{self.number}" if base else self.folder / "summary"

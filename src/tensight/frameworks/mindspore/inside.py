@@ -18,7 +18,8 @@ from tensight.frameworks.mindspore.watching import Watching
 from tensight.records import Depth, Event, Observation, TensorInfo
 
 FREE = 3
-"""Looks that are taken in any case; after them they may take a fiftieth of the time."""
+"""Looks that are taken in any case, if they are quick; after them they may take a fiftieth of the time."""
+ENOUGH = 3.0
 SHARE = 0.02
 _Key = tuple[str, str, str, str, int, str]
 
@@ -67,7 +68,8 @@ class Inside:
 
     def _may(self) -> bool:
         sink = self._watching.sink
-        free = self._looks < FREE or sink.level != "watch" or sink.keep_tensors
+        quick = self._looks < FREE and self._spent < ENOUGH
+        free = not self._looks or quick or sink.level != "watch" or sink.keep_tensors
         return free or self._spent < SHARE * (time.monotonic() - self._began)
 
     # in a copy

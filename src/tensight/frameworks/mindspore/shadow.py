@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -117,6 +118,8 @@ class Shadow:
             return "the function that the gradient was taken of is gone"
         if getattr(mindspore, "MsDispatchMode", None) is None:
             return "this MindSpore has no operator dispatch"
+        if in_group():
+            return "the process is part of a group, and a step that it ran alone would wait for the others"
         if fork_utils is None:
             return "this MindSpore cannot be copied while it runs"
         return ""
@@ -252,6 +255,12 @@ def _reporting(trouble: list[str]) -> Call:
             return None
 
     return probe
+
+
+def in_group() -> bool:
+    """Whether this process trains together with others."""
+    communication = sys.modules.get("mindspore.communication._comm_helper")
+    return bool(getattr(getattr(communication, "GlobalComm", None), "INITED", False))
 
 
 def random_state() -> Array | None:

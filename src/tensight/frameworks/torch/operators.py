@@ -61,13 +61,12 @@ class Call:
 
     def written(self) -> list[torch.Tensor]:
         """Tensors that the operator changes in place."""
-        if not self.mutable:
-            return []
+        places = _written.get(self.function)
+        if places is None:
+            places = _written[self.function] = _places_written(self.function)
         found: list[torch.Tensor] = []
-        for index, argument in enumerate(self.function._schema.arguments):
-            if argument.alias_info is not None and argument.alias_info.is_write:
-                value = self.args[index] if index < len(self.args) else self.kwargs.get(argument.name)
-                found.extend(tensors(value))
+        for index, name in places:
+            found.extend(tensors(self.args[index] if index < len(self.args) else self.kwargs.get(name)))
         return found
 
     def outputs(self) -> list[torch.Tensor]:
@@ -75,6 +74,15 @@ class Call:
         for tensor in (*tensors(self.result), *self.written()):
             seen.setdefault(id(tensor), tensor)
         return list(seen.values())
+
+
+_written: dict[Any, tuple[tuple[int, str], ...]] = {}  # by operator: asking its schema each time is slow
+
+
+def _places_written(function: Any) -> tuple[tuple[int, str], ...]:
+    """Place and name of each argument that an operator changes in place."""
+    arguments = enumerate(function._schema.arguments)
+    return tuple((i, a.name) for i, a in arguments if a.alias_info is not None and a.alias_info.is_write)
 
 
 def tensors(value: Any) -> Iterable[torch.Tensor]:

@@ -105,7 +105,8 @@ class OperatorLevel:
         self._sink.observe(info.id, stats, call.phase, None if shape == info.shape else shape)
         if self._sink.keep_tensors and self._sink.wants(info.id):
             self._sink.keep(info.id, to_numpy(tensor))
-        if self._sink.tap is not None:
+        tap = self._sink.tap
+        if tap is not None and tap.operators:
             self._made.append(Made(info, stats, partial(to_numpy, tensor)))
         return info.id
 

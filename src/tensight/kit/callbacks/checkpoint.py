@@ -14,6 +14,7 @@ from tensight.kit.callbacks.callback import Callback, Params, RunContext
 from tensight.kit.callbacks.values import step_in_epoch
 from tensight.kit.checkpoints import FORMATS, Write, remove_unfinished, write_whole, writer
 from tensight.kit.logs import get_logger
+from tensight.session.settings import rank
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class ModelCheckpoint(Callback):
     """Saves the network in `directory` as `<prefix>-<epoch>_<step>` while it is trained, and at the end.
 
     A prefix that is taken there gets a number, so that an earlier training's files stay. `latest` is the newest file.
+    Of several ranks the first writes.
     """
 
     def __init__(
@@ -114,6 +116,8 @@ class ModelCheckpoint(Callback):
         info = {"epoch_num": params.cur_epoch_num, "step_num": params.cur_step_num}
         write = writer(params.train_network, params.get("optimizer"), self._config.format, info)
         params.latest_ckpt_file = str(path)
+        if rank():
+            return  # every rank has taken part in gathering the weights, which may need all; one of them writes
         if self._background is not None:
             self._background.put(lambda: self._write(path, write))
         else:

@@ -12,6 +12,7 @@ from tensight.kit.callbacks.callback import Callback, Params, RunContext
 from tensight.kit.callbacks.values import loss_of
 from tensight.kit.loss_landscape import landscape
 from tensight.kit.summaries import SummaryWriter, TensorBoardWriter
+from tensight.session.settings import rank
 from tensight.watchpoints.selectors import Selector
 
 KNOWN = {
@@ -32,7 +33,7 @@ class SummaryCollector(Callback):
     `collect_train_lineage`), names the parameters that get histograms (`histogram_regular`, a selector such as
     'encoder.*'; the first five otherwise) and asks for a loss landscape at the end (`collect_landscape`: True or
     `{"size": 11, "span": 1.0}`). `custom_lineage_data` are words of the user's own for the table that
-    `tensight.kit.compare_summaries` makes.
+    `tensight.kit.compare_summaries` makes. Ranks after the first write to a folder of their own in it.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class SummaryCollector(Callback):
             raise UsageError(
                 f"SummaryCollector: there is no {unknown[0]!r} to collect; there are {', '.join(sorted(KNOWN))}"
             )
-        self._folder = Path(summary_dir)
+        self._folder = Path(summary_dir) / f"rank_{rank()}" if rank() else Path(summary_dir)
         self._every = collect_freq
         self._asked = asked
         self._custom = dict(custom_lineage_data or {})
