@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
 from tensight.session.session import Session
 from tensight.session.settings import Settings
@@ -32,11 +33,18 @@ def label(case: dict[str, object]) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=label)
 def test_losses_weights_states_and_generators_are_the_same_to_the_last_bit(
-    case: dict[str, object], tmp_path: Path
+    case: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = str(case["name"])
     setting = Setting(bool(case["bfloat16"]), int(str(case["threads"])), int(str(case["workers"])))
-    bare = run(name, setting)
+    try:
+        bare = run(name, setting)
+    except RuntimeError as error:
+        if "could not create a primitive descriptor" not in str(error):
+            raise
+        # this processor has no bfloat16 kernel for it in oneDNN: torch's own are used instead, in both runs
+        monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+        bare = run(name, setting)
     words = io.StringIO()
     session = Session(Settings(run_dir=tmp_path / "run", level=case["level"]), Terminal(words))  # type: ignore[arg-type]
     session.start()

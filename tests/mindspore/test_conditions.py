@@ -135,7 +135,10 @@ def test_losses_are_the_same_to_the_last_bit(case: dict[str, str], tmp_path: Pat
     if way.mode == "graph":
         run(way)  # the first results of a compiled graph may differ from later ones in their last bits
     plain = run(way)
-    session = Session(Settings(run_dir=tmp_path / "run", page=False, budget=100.0), Terminal(io.StringIO()))
+    folder = tmp_path / "run"
+    settings = Settings(run_dir=folder, page=False, budget=100.0)
+    # with copies of the process that look inside compiled code
+    session = Session(settings, Terminal(io.StringIO()), lambda made: [Rewind(made.recorder, folder)])
     session.start()
     try:
         watched = run(way)
@@ -143,4 +146,5 @@ def test_losses_are_the_same_to_the_last_bit(case: dict[str, str], tmp_path: Pat
         session.finish("finished", script_exit=0)
     assert session.recorder.lost == {}
     assert session.recorder.step == len(plain)
+    assert any(info.kind == "output" for info in session.recorder.tensors.values()), "nobody looked inside"
     assert watched == plain

@@ -822,7 +822,6 @@ export interface StepTime {
   collecting?: Num;
   collections?: number;
   memory?: number;
-  graphs?: number;
   batches?: number;
   iterators?: number;
   backward_operators?: number;

@@ -26,8 +26,6 @@ from tensight.session.program import Program
 from tensight.session.session import is_off
 from tensight.session.settings import Settings, rank
 
-TRY_ALL = "advised"
-
 
 @click.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -155,9 +154,6 @@ def show_trace(path: Path, summary: TraceSummary, most: int = 20) -> None:
         f"{path}: {summary.events} events of {summary.seconds:.3f} s, {len(summary.rows)} names, "
         f"{len(summary.steps)} steps"
     )
-    by_category: dict[str, float] = defaultdict(float)
-    for (category, _), row in summary.rows.items():
-        by_category[category] += row.own
     rows = sorted(summary.rows.items(), key=lambda item: -item[1].own)[:most]
     print_table(
         ("name", "kind", "calls", "own", "whole", "longest"),

@@ -121,6 +121,16 @@ def _matmul(crash: Crash, match: re.Match[str]) -> Explanation:
     )
 
 
+@when(r"loss is NAN or INF, training process cannot continue")
+def _loss_monitor(crash: Crash, match: re.Match[str]) -> Explanation:
+    return Explanation(
+        "LossMonitor ended the training, since the loss is not finite",
+        "the callback LossMonitor raises an error when the loss is NaN or Inf; the cause lies before, in this step or"
+        " an earlier one",
+        ("see the finding about the first bad value: it names the operator and the line",),
+    )
+
+
 @when(r"mindspore\.communication|\bmsrun\b|MS_ROLE|MS_SCHED_HOST|MS_WORKER_NUM|RANK_TABLE_FILE")
 def _distributed(crash: Crash, match: re.Match[str]) -> Explanation:
     return Explanation(

@@ -31,7 +31,6 @@ class StepTime(msgspec.Struct, frozen=True, omit_defaults=True):
     collecting: float = 0.0  # in the garbage collector
     collections: int = 0
     memory: int = 0  # bytes of the process at its end
-    graphs: int = 0  # forward passes of older steps whose results are still alive
     batches: int = 0  # asked of loaders
     iterators: int = 0  # of loaders that were made
     backward_operators: int = 0  # counted while operators are located

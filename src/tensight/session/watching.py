@@ -50,7 +50,9 @@ class Watching:
             self._session = Session(self._settings, Terminal(quiet=self._quiet), self._companions)
             self._session.start()
             self._session.watch(self._model, self._optimizer)
-        except BaseException:
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            self._session = None
             _active.clear()
             raise
         return self

@@ -82,7 +82,6 @@ class TrialProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._output: IO[bytes] | None = None
         self._run: Run | None = None
-        self._next = EVERY
 
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -182,15 +181,15 @@ class TrialProcess:
             return printed
         return None
 
-    def tail(self, lines: int = 3) -> str:
-        """The last lines of its output."""
+    def tail(self) -> str:
+        """The end of its output, in one line."""
         try:
             with (self.folder / OUTPUT_FILE).open("rb") as file:
                 file.seek(max(0, file.seek(0, 2) - 4000))
                 text = file.read().decode("utf-8", "replace")
         except OSError:
             return ""
-        return " | ".join(line.strip() for line in text.splitlines() if line.strip())[-400:] if lines else ""
+        return " | ".join(line.strip() for line in text.splitlines() if line.strip())[-400:]
 
     def _opened(self) -> Run | None:
         if not self.watched:

@@ -22,8 +22,8 @@ from tensight.frameworks.patches import Patches
 
 Call = Callable[..., Any]
 
-_REASON = "it is compiled and runs outside Python; a step is run again as Python, in a copy, from time to time"
-_REMEDY = "run in PyNative mode (mindspore.set_context(mode=mindspore.PYNATIVE_MODE), no jit) to see every step"
+_REASON = "it is compiled and runs outside Python; only some steps are looked into, in a copy"
+_REMEDY = "run in PyNative mode, without jit, to see every step"
 
 
 class Graphs:

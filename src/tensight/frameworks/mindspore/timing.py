@@ -68,7 +68,7 @@ class MindSporeTiming:
         self._graphs: set[str] = set()
         self._fresh = True
         self._waits: list[float] = []
-        self._batches = self._all_batches = 0
+        self._batches = 0
         self._feed: Source | None = None
         self._dataset: Any = None
         self._mode: Source | None = None
@@ -204,7 +204,6 @@ class MindSporeTiming:
             finally:
                 self.clock.leave()
             self._batches += 1
-            self._all_batches += 1
             if self._feed is None:
                 self._feed = user_source()
                 self._dataset = getattr(iterator, "_Iterator__ori_dataset", None)

@@ -6,13 +6,13 @@ torch.profiler; located steps show every operator to us with the user's line and
 
 from __future__ import annotations
 
-import sys
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from torch import nn
 from torch.optim import optimizer
@@ -324,11 +324,4 @@ class TorchTiming:
 
 
 def _counted(time: Any, nodes: dict[int, int]) -> Any:
-    import msgspec
-
     return msgspec.structs.replace(time, backward_operators=nodes[time.step]) if time.step in nodes else time
-
-
-def attached() -> bool:
-    """Whether torch is there to be timed."""
-    return "torch" in sys.modules

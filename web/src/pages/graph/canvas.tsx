@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { Rect } from "./state";
 
 export const zoom = signal({ x: 0, y: 0, scale: 1 });
 const LEAST = 0.08;
@@ -14,7 +15,7 @@ export function Canvas(props: {
   width: number;
   height: number;
   name: string; // another name is another drawing, which is fitted anew
-  focus: string | null; // key of the box to bring into sight
+  focus: Rect | null; // what to bring into sight
   small?: boolean; // all of it is to be seen, however small
   children: ComponentChildren;
 }): JSX.Element {
@@ -32,27 +33,36 @@ export function Canvas(props: {
       y: props.height * readable > here.height ? 12 : (here.height - props.height * readable) / 2,
     };
   };
-  useEffect(() => fitting(), [props.name]);
+  const moved = useRef(false);
   useEffect(() => {
-    if (props.focus === null) return;
-    const there = box.current?.querySelector(`[data-key="${CSS.escape(props.focus)}"]`)?.getBoundingClientRect();
+    moved.current = props.focus !== null;
+    fitting();
+  }, [props.name]);
+  useEffect(() => {
     const here = box.current?.getBoundingClientRect();
+    const there = props.focus;
     if (!there || !here) return;
-    const hidden =
-      there.left < here.left || there.top < here.top || there.left > here.right - 60 || there.top > here.bottom - 30;
-    if (hidden) {
-      const now = zoom.peek();
-      zoom.value = {
-        ...now,
-        x: now.x + here.left + here.width / 2 - (there.left + Math.min(there.width, here.width) / 2),
-        y: now.y + here.top + here.height / 3 - there.top,
-      };
-    }
-  }, [props.focus, props.name, props.width, props.height]);
+    const now = zoom.peek();
+    const [left, top] = [now.x + there.x * now.scale, now.y + there.y * now.scale];
+    if (left >= 0 && top >= 0 && left <= here.width - 60 && top <= here.height - 30) return;
+    moved.current = true;
+    zoom.value = {
+      ...now,
+      x: here.width / 2 - (there.x + there.width / 2) * now.scale,
+      y: here.height / 3 - there.y * now.scale,
+    };
+  }, [props.focus?.x, props.focus?.y, props.name]);
+  useEffect(() => {
+    // another window, another fit, unless the drawing was moved by hand
+    const observer = new ResizeObserver(() => !moved.current && fitting());
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, []);
   useEffect(() => {
     const element = box.current!;
     const onWheel = (event: WheelEvent): void => {
       event.preventDefault();
+      moved.current = true;
       const now = zoom.peek();
       if (!event.ctrlKey && !event.metaKey && event.shiftKey) {
         zoom.value = { ...now, x: now.x - event.deltaY };
@@ -81,6 +91,7 @@ export function Canvas(props: {
       onPointerDown={(event) => {
         if (event.button !== 0 || (event.target as Element).closest(".box [role=button]")) return;
         event.currentTarget.setPointerCapture(event.pointerId);
+        moved.current = true;
         setDrag({ x: event.clientX, y: event.clientY, from: { x: now.x, y: now.y } });
       }}
       onPointerMove={(event) => {

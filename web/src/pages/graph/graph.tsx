@@ -59,7 +59,7 @@ export function Graph(): JSX.Element {
             width={placed.width}
             height={placed.height}
             name={name}
-            focus={near ? null : state.focus.value}
+            focus={near ? null : state.whereIs(placed, state.focus.value)}
           >
             <Drawing of={placed} flat={near} />
           </Canvas>

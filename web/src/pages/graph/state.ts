@@ -27,6 +27,13 @@ export interface Placed {
   links: { link: GraphLink; points: [number, number][]; source: GraphBox; target: GraphBox }[];
 }
 
+export interface Rect {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
 export const HEAD = 30; // of an open box
 const graphs = signal<readonly GraphRow[] | null>(null);
 export const refused = signal("");
@@ -176,6 +183,17 @@ async function place(group: GraphGroup, whole: boolean, query: Query, across = !
       target: group.boxes[link.target]!,
     })),
   };
+}
+
+/** Where a box stands in a drawing; null when it is not there. */
+export function whereIs(one: Placed, key: string | null, x = 0, y = 0): Rect | null {
+  for (const box of one.boxes) {
+    if (box.box.key === key) return { x: x + box.x, y: y + box.y, width: box.width, height: box.height };
+    if (!box.inside) continue;
+    const found = whereIs(box.inside, key, x + box.x + (box.width - box.inside.width) / 2, y + box.y + HEAD - 4);
+    if (found) return found;
+  }
+  return null;
 }
 
 /** Kinds of boxes in a drawing. */
