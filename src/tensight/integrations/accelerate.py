@@ -12,7 +12,7 @@ from tensight.kit.loop import Loop
 try:
     from accelerate import Accelerator
 except ImportError:
-    raise MissingExtra("accelerate", "kit", "tensight.integrations.accelerate") from None
+    raise MissingExtra("accelerate", "trainers", "tensight.integrations.accelerate") from None
 
 
 class AcceleratedLoop(Loop[Any]):

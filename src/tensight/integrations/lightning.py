@@ -14,7 +14,7 @@ except ImportError:
     try:
         from pytorch_lightning.callbacks import Callback as LightningCallback
     except ImportError:
-        raise MissingExtra("lightning", "kit", "tensight.integrations.lightning") from None
+        raise MissingExtra("lightning", "trainers", "tensight.integrations.lightning") from None
 
 
 class KitCallback(LightningCallback):  # type: ignore[misc]

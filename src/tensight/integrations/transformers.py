@@ -12,7 +12,7 @@ from tensight.kit.callbacks.driver import Driver
 try:
     from transformers import TrainerCallback
 except ImportError:
-    raise MissingExtra("transformers", "kit", "tensight.integrations.transformers") from None
+    raise MissingExtra("transformers", "trainers", "tensight.integrations.transformers") from None
 
 
 def add_callbacks(trainer: Any, callbacks: Callbacks) -> KitCallback:
