@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from tensight.records import Event
 
-KINDS = frozenset({"attention", "casts", "cast_loss", "workers", "cut", "permuted", "stranger", "graph_alive", "loaded"})
+KINDS = frozenset(
+    {"attention", "casts", "cast_loss", "workers", "cut", "permuted", "stranger", "graph_alive", "loaded"}
+)
 MOST = 128  # of each kind, the first ones
 
 

@@ -208,9 +208,8 @@ class TorchRewinds:
                 batch = original(iterator)
             finally:
                 samples.fetched(iterator)
-            if self._keeping and data == self._data:
-                if not self._batches.append(batch, samples.current):
-                    self._forget()  # the snapshot is too old to be of use
+            if self._keeping and data == self._data and not self._batches.append(batch, samples.current):
+                self._forget()  # the snapshot is too old to be of use
             return batch
 
         _Iterator.__next__ = following
