@@ -60,6 +60,9 @@ class RecordingSink:
     def unobserved(self, tensor: int, error: str, phase: str = "forward") -> None:
         self.unseen.append((self.tensors[tensor], error))
 
+    def wants(self, tensor: int) -> bool:
+        return True
+
     def keep(self, tensor: int, value: Any) -> None:
         self.kept[tensor] = value
 
