@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run, so that a failure can be looked at; `make test-full` tries new ones each time.
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+if not os.environ.get("TENSIGHT_FULL"):
+    settings.load_profile("repeatable")
 
 # scripts that run when they are imported
 collect_ignore_glob = [

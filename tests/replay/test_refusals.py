@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tensight.frameworks.torch.replay_rewinds import TorchRewinds
@@ -71,7 +72,8 @@ def test_a_process_group(tmp_path: Path) -> None:
         torch.distributed.destroy_process_group()
 
 
-def test_weights_in_shared_memory_are_not_touched() -> None:
+def test_weights_in_shared_memory_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.compiler, "set_stance", lambda stance: None)  # it would hold for the tests that follow
     network = torch.nn.Linear(2, 2).share_memory()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     threads, save, saved = torch.get_num_threads(), torch.save, torch.serialization.save
@@ -83,7 +85,9 @@ def test_weights_in_shared_memory_are_not_touched() -> None:
     assert optimizer.param_groups
 
 
-def test_a_dispatch_mode_of_the_user_forbids_a_look_at_the_next_step() -> None:
+def test_a_dispatch_mode_of_the_user_forbids_a_look_at_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(counters, "frames", {})
+
     class Own(TorchDispatchMode):
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
             return function(*args, **(kwargs or {}))
@@ -93,8 +97,6 @@ def test_a_dispatch_mode_of_the_user_forbids_a_look_at_the_next_step() -> None:
 
 
 def test_compiled_code_forbids_a_look_at_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torch._dynamo.utils import counters
-
     monkeypatch.setitem(counters, "frames", {"total": 1})
     assert TorchRewinds().unwatchable() == "compiled code shows no operators"
 
