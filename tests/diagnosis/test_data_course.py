@@ -118,6 +118,13 @@ def test_a_batch_far_beyond_all_others_that_breaks_the_training_is_named() -> No
     assert (finding.fault, finding.since_step) == ("outlier_batch", 20)
 
 
+def test_an_operator_that_could_not_bear_the_batch_is_the_cause_and_not_the_batch() -> None:
+    run = Run()
+    outlier(run, after=5e4)
+    run.replay(20, "aten.sum", facts={"kind": "made", "dtype": "float16"})
+    assert "outlier_batch" not in run.faults()
+
+
 def test_a_batch_far_beyond_all_others_that_does_no_harm_has_no_finding() -> None:
     run = Run()
     outlier(run, after=0.9)

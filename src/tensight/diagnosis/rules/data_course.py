@@ -10,7 +10,7 @@ from tensight.diagnosis.case import Case
 from tensight.diagnosis.kept import Kept, abs_max
 from tensight.diagnosis.losses import REGRESSION_LOSSES
 from tensight.diagnosis.rule import Rule
-from tensight.diagnosis.rules.nonfinite import NONFINITE
+from tensight.diagnosis.rules.nonfinite import NONFINITE, given_outside, replay_of
 from tensight.diagnosis.words import median, number, plural, where
 from tensight.records import Finding
 
@@ -168,7 +168,8 @@ class OutlierBatch(Rule):
         if not self._broken(case):
             return
         if self._said is not None:  # the step itself may no longer be kept
-            yield self._said
+            if not self._has_operator(case, self._said.since_step):
+                yield self._said
             return
         usual: dict[int, list[float]] = {}
         for kept in case.deep():
@@ -178,7 +179,8 @@ class OutlierBatch(Rule):
                 size, before = abs_max(one.stats), usual.setdefault(one.tensor, [])
                 if len(before) >= 5 and size > JUMP * max(before) > 0 and self._then(case, kept):
                     self._said = self._say(case, kept, info.kind, size, median(before))
-                    yield self._said
+                    if not self._has_operator(case, kept.step):
+                        yield self._said
                     return
                 before.append(size)
 
@@ -189,6 +191,12 @@ class OutlierBatch(Rule):
             return False
         latest = [value for _, value in case.loss.points[-3:]]
         return any(not math.isfinite(value) for value in latest) or case.loss.most > 30 * (abs(first) + 1e-3)
+
+    @staticmethod
+    def _has_operator(case: Case, step: int) -> bool:
+        """Whether an operator is known that turned finite values of this step into others: then it is to be mended."""
+        replay = replay_of(case, step)
+        return replay is not None and not given_outside(replay)
 
     @staticmethod
     def _then(case: Case, kept: Kept) -> bool:
