@@ -121,7 +121,7 @@ def test_a_batch_far_beyond_all_others_that_breaks_the_training_is_named() -> No
 def test_an_operator_that_could_not_bear_the_batch_is_the_cause_and_not_the_batch() -> None:
     run = Run()
     outlier(run, after=5e4)
-    run.replay(20, "aten.sum", facts={"kind": "made", "dtype": "float16"})
+    run.replay("aten.sum", 20, facts={"kind": "made", "dtype": "float16"})
     assert "outlier_batch" not in run.faults()
 
 
