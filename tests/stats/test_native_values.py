@@ -145,7 +145,8 @@ def test_a_large_tensor_is_read_in_pieces_with_the_results_of_the_whole(
 
 
 def test_results_are_the_same_on_one_thread_and_on_those_of_torch() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     library = str(Path(torch.__file__).parent / "lib" / "libgomp.so.1")
     arrays = [np.random.default_rng(n).normal(size=n).astype(np.float32) for n in (10, 400_000, 3_000_001)]
     items = [(array.ctypes.data, "float32", array.size, None) for array in arrays]
