@@ -13,6 +13,7 @@ from torch import nn
 
 import tensight
 from tensight.capture.deep import DeepSteps
+from tensight.compare import tfrecord
 from tensight.compare.tfrecord import _masked
 from tensight.errors import FormatError, UsageError
 from tensight.session.settings import Settings
@@ -155,3 +156,8 @@ def test_a_model_that_cannot_take_what_the_other_sides_processing_gives_is_said(
     images = np.zeros((4, 3, 4, 4))
     with pytest.raises(TypeError, match="channels last"):  # its own way fails too: that is the user's error
         tensight.compare_inference(images, np.zeros(4), pipeline(), pipeline(model=picky))
+
+
+def test_a_number_where_a_message_should_stand_is_refused_in_a_sentence() -> None:
+    with pytest.raises(FormatError, match="a number stands where a message should"):
+        tfrecord.example(b"\x08\x05\x0a\x02\x08\x01")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensight.dump.wire import field, number
+from tensight.store.protobuf import field, number
 
 Array = np.ndarray[Any, Any]
 

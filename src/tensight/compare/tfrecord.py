@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensight.errors import FormatError
+from tensight.store.protobuf import fields, varints
 
 Array = np.ndarray[Any, Any]
 MOST_RECORD = 1 << 30
@@ -64,10 +65,10 @@ def example(record: bytes, where: str = "the record") -> dict[str, Array]:
     """
     try:
         found = {}
-        for number, features in _fields(record):
-            for inner, entry in _fields(features) if number == 1 else ():
+        for number, features in _inside(record):
+            for inner, entry in _inside(features) if number == 1 else ():
                 if inner == 1:
-                    pair = dict(_fields(entry))
+                    pair = dict(_inside(entry))
                     found[bytes(pair[1]).decode()] = _feature(pair.get(2, b""))
         return found
     except (ValueError, KeyError, IndexError, struct.error) as error:
@@ -75,61 +76,26 @@ def example(record: bytes, where: str = "the record") -> dict[str, Array]:
 
 
 def _feature(data: Any) -> Array:
-    for number, values in _fields(data):
+    for number, values in _inside(data):
         if number == 1:
-            texts = [np.frombuffer(bytes(text), np.uint8) for _, text in _fields(values)]
+            texts = [np.frombuffer(bytes(text), np.uint8) for _, text in _inside(values)]
             return texts[0] if len(texts) == 1 else np.concatenate(texts or [np.empty(0, np.uint8)])
         if number == 2:
-            parts = [bytes(part) for _, part in _fields(values)]
+            parts = [bytes(part) for _, part in _inside(values)]
             return np.frombuffer(b"".join(parts), "<f4")
         if number == 3:
             whole: list[int] = []
-            for _, part in _fields(values):
-                whole += [part] if isinstance(part, int) else list(_varints(part))
+            for _, part in _inside(values):
+                whole += [part] if isinstance(part, int) else varints(part)
             return np.array([_signed(value) for value in whole], np.int64)
     return np.empty(0, np.float32)
 
 
-def _fields(data: Any) -> Iterator[tuple[int, Any]]:
-    """Numbers and contents of the fields of a protocol-buffer message."""
-    view, at = memoryview(data), 0
-    while at < len(view):
-        tag, at = _varint(view, at)
-        kind = tag & 7
-        if kind == 0:
-            value, at = _varint(view, at)
-            yield tag >> 3, value
-            continue
-        if kind == 2:
-            length, at = _varint(view, at)
-        elif kind in (1, 5):
-            length = 8 if kind == 1 else 4
-        else:
-            raise ValueError(f"a field of the unknown kind {kind}")
-        if at + length > len(view):
-            raise ValueError("a field is longer than its message")
-        yield tag >> 3, view[at : at + length]
-        at += length
-
-
-def _varint(view: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = view[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number of absurd length")
-
-
-def _varints(view: memoryview) -> Iterator[int]:
-    at = 0
-    while at < len(view):
-        value, at = _varint(view, at)
-        yield value
+def _inside(message: Any) -> Iterator[tuple[int, Any]]:
+    """Numbers and contents of the fields of a message; a number is none."""
+    if isinstance(message, int):
+        raise ValueError("a number stands where a message should")
+    return fields(memoryview(message))
 
 
 def _signed(value: int) -> int:

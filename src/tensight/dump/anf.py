@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tensight.dump.naming import operator_name
-from tensight.dump.wire import field, fields, number
 from tensight.errors import FormatError
 from tensight.records import Graph, Source
+from tensight.store.protobuf import field, fields, number
 
 MOST_BYTES = 1 << 30
 MOST_NODES = 2_000_000

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tensight.dump.readers.base import HELD, Dumped, Found, Raw, Tree, numbered, rank_of
 from tensight.dump.readers.mindspore_names import describe
-from tensight.dump.wire import fields, varints
 from tensight.errors import DamagedError, TensightError
+from tensight.store.protobuf import fields, varints
 
 _NAME = re.compile(
     r"(?P<type>[A-Za-z]\w*)\.(?P<name>.+)\.(?P<task>\d+)\.(?P<stream>\d+)\.(?P<time>\d{10,18})", re.DOTALL

@@ -1,4 +1,4 @@
-"""The few things of protobuf's wire format that graphs and dumps of MindSpore need."""
+"""The few things of protobuf's wire format that graphs and dumps of MindSpore and files of records need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 def fields(data: memoryview) -> Iterator[tuple[int, memoryview | int]]:
-    """Fields in order: numbers as numbers, everything with a length as its bytes.
+    """Fields in order: numbers as numbers, everything else as its bytes.
 
     >>> list(fields(memoryview(number(1 << 3) + number(300))))
     [(1, 300)]
@@ -15,19 +15,20 @@ def fields(data: memoryview) -> Iterator[tuple[int, memoryview | int]]:
     while at < len(data):
         key, at = varint(data, at)
         kind = key & 7
-        if kind == 2:
-            length, at = varint(data, at)
-            if length > len(data) - at:
-                raise ValueError("a field is longer than what it stands in")
-            yield key >> 3, data[at : at + length]
-            at += length
-        elif kind == 0:
+        if kind == 0:
             value, at = varint(data, at)
             yield key >> 3, value
+            continue
+        if kind == 2:
+            length, at = varint(data, at)
         elif kind in (1, 5):
-            at += 8 if kind == 1 else 4
+            length = 8 if kind == 1 else 4
         else:
             raise ValueError(f"a field is of the unknown kind {kind}")
+        if length > len(data) - at:
+            raise ValueError("a field is longer than what it stands in")
+        yield key >> 3, data[at : at + length]
+        at += length
 
 
 def varint(data: memoryview, at: int) -> tuple[int, int]:
