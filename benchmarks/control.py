@@ -2,9 +2,9 @@
 
     python benchmarks/control.py [--pauses 50] [--step 0.005] [--idle 10]
 
-A PyTorch training under `tensight run` is paused and let go on, again and again; the time is from the request to the
-training's own word that it holds, less the step that was running. Then it is left paused, and the processor time of
-training and server is read. Prints one JSON object.
+A PyTorch training under `tensight run` is paused and let go on, again and again, as a page does it: the time is from
+the request to the news, on the page's own live connection, that the training holds. The step that was running is part
+of it. Then it is left paused, and the processor time of training and server is read. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 
 import httpx
 import psutil
+from websockets.sync.client import ClientConnection, connect
 
 SCRIPT = """
 import sys, time, torch
@@ -55,8 +56,11 @@ def main() -> None:
             while found is None:
                 found = re.search(r"(http://[^/]+:(\d+))/\S*\?token=(\S+)", process.stderr.readline())
             cookie = {f"tensight_{found[2]}": found[3]}
-            with httpx.Client(base_url=found[1], cookies=cookie, timeout=60, trust_env=False) as page:
-                print(json.dumps(measure(page, process.pid, asked.pauses, asked.idle)))
+            headers = {"Cookie": f"tensight_{found[2]}={found[3]}", "Origin": found[1]}
+            live = connect(f"ws://127.0.0.1:{found[2]}/api/live", additional_headers=headers, proxy=None)
+            with live, httpx.Client(base_url=found[1], cookies=cookie, timeout=60, trust_env=False) as page:
+                live.send(json.dumps({"run": "train-1"}))
+                print(json.dumps(measure(page, live, process.pid, asked.pauses, asked.idle)))
                 page.post("/api/runs/train-1/control", json={"do": "terminate"})
             process.wait(60)
         finally:
@@ -65,15 +69,10 @@ def main() -> None:
             process.stderr.close()
 
 
-def measure(page: httpx.Client, pid: int, pauses: int, idle: float) -> dict[str, Any]:
-    def state() -> str:
-        answer = page.get("/api/runs/train-1")
-        control = answer.json().get("control") if answer.status_code == 200 else None
-        return str((control or {}).get("state", ""))
-
+def measure(page: httpx.Client, live: ClientConnection, pid: int, pauses: int, idle: float) -> dict[str, Any]:
     def wait_for(word: str) -> None:
-        while state() != word:
-            time.sleep(0.001)
+        while (json.loads(live.recv(60)).get("control") or {}).get("state") != word:
+            pass
 
     def drive(do: str) -> None:
         page.post("/api/runs/train-1/control", json={"do": do}).raise_for_status()

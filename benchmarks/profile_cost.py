@@ -1,78 +1,102 @@
 """What `tensight profile` costs against torch.profiler with the same options, and how a large trace is read.
 
-    python benchmarks/profile_cost.py [--trace-megabytes 500] [--rounds 3]
+    python benchmarks/profile_cost.py [--trace-megabytes 500] [--rounds 10]
 
-The same training runs three times in processes of its own: as it is, under torch.profiler (record_shapes,
-profile_memory, with_flops) for the traced steps, and under `tensight profile` with as many traced steps and nothing
-else. Processor seconds of a step are compared, so that a busy machine does not decide.
+The same training goes on in one process, and windows of its steps take turns: as it is, under torch.profiler
+(record_shapes, profile_memory, with_flops, and its step() after each step, since we mark steps too), under the traced
+window of `tensight profile`, and under torch.profiler again, which tells how far apart equal things are here. The
+training's own processor seconds of a step are compared window by window, so that a busy machine does not decide.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from tensight.profiling import files
-
-TRAINING = """
-import json, sys, time
-import torch
-from torch import nn
-torch.manual_seed(0); torch.set_num_threads(1)
-way = sys.argv[1]
-layers = (m for _ in range(8) for m in (nn.Linear(256, 256), nn.ReLU()))
-model = nn.Sequential(nn.Linear(128, 256), *layers, nn.Linear(256, 8))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-x, y = torch.randn(128, 128), torch.randint(0, 8, (128,))
-marks = []
-profiler = None
-for step in range(400):
-    if way == "torch" and step == 20:
-        profiler = torch.profiler.profile(
-            activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True, profile_memory=True, with_flops=True)
-        profiler.start()
-    began = time.thread_time()
-    loss = nn.functional.cross_entropy(model(x), y)
-    loss.backward(); optimizer.step(); optimizer.zero_grad()
-    marks.append(time.thread_time() - began)
-    if step == 49 and profiler is not None:
-        profiler.stop()
-json.dump(marks, open(sys.argv[2], "w"))
-"""
-
-
-def steps(way: str, place: Path, script: Path) -> list[float]:
-    target = place / f"{way}.json"
-    words = [sys.executable]
-    if way == "tensight":
-        words += ["-m", "tensight", "profile", "--go-on", "--warm-up", "1", "--steps", "19", "--trace-steps", "30"]
-        words += ["--run-dir", str(place / "run")]
-    subprocess.run([*words, str(script), way, str(target)], check=True, capture_output=True, timeout=600)
-    return json.loads(target.read_text())
+STEPS = 20  # of a window
+WAYS = ("plain", "torch", "tensight", "torch again")
 
 
 def cost(rounds: int) -> bool:
-    rows: dict[str, list[float]] = {"plain": [], "torch": [], "tensight": []}
-    for _ in range(rounds):
-        with tempfile.TemporaryDirectory() as place:
-            script = Path(place) / "train.py"
-            script.write_text(TRAINING)
-            for way, found in rows.items():
-                taken = steps(way, Path(place), script)[20:50]
-                if way == "tensight":  # which steps were traced depends on how long the others took
-                    taken = [one.cpu for one in files.profiles(Path(place) / "run")[0].steps if one.window == "trace"]
-                found.append(statistics.median(taken))
-    best = {way: min(found) for way, found in rows.items()}
-    for way, seconds in best.items():
-        print(f"{way:<9} {1000 * seconds:8.3f} ms a step  {seconds / best['plain']:.3f} times")
-    return best["tensight"] <= 1.05 * best["torch"]
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    import torch
+    from torch import nn
+
+    from tensight.frameworks.timing import Plan
+    from tensight.frameworks.torch.timing import TorchTiming
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    layers = (module for _ in range(8) for module in (nn.Linear(256, 256), nn.ReLU()))
+    model = nn.Sequential(nn.Linear(128, 256), *layers, nn.Linear(256, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x, y = torch.randn(128, 128), torch.randint(0, 8, (128,))
+
+    def step() -> float:
+        began = time.thread_time()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return time.thread_time() - began
+
+    def plain() -> list[float]:
+        return [step() for _ in range(STEPS)]
+
+    def active(number: int) -> torch.profiler.ProfilerAction:
+        return torch.profiler.ProfilerAction.RECORD
+
+    def profiled() -> list[float]:
+        marks = []
+        with torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU],
+            schedule=active,
+            record_shapes=True,
+            profile_memory=True,
+            with_flops=True,
+        ) as profiler:
+            for _ in range(STEPS):
+                began = time.thread_time()
+                step()
+                profiler.step()
+                marks.append(time.thread_time() - began)
+        return marks
+
+    def ours() -> list[float]:
+        plan = Plan(warm=1, clock=1, trace=STEPS, locate=0, least_seconds=0.0)
+        timing = TorchTiming(plan, go_on=True, failed=_failed)
+        timing.attach()
+        try:
+            marks = [step() for _ in range(STEPS + 3)]
+        finally:
+            timing.detach()
+        traced = [one.step for one in timing.steps.times if one.window == "trace"]
+        assert len(traced) == STEPS, "not all steps were traced"
+        return [marks[number] for number in traced]
+
+    ways: dict[str, Callable[[], list[float]]] = dict(zip(WAYS, (plain, profiled, ours, profiled)))
+    for way in ways.values():
+        way()  # the first of each pays for what is made once
+    rows: dict[str, list[float]] = {way: [] for way in WAYS}
+    for number in range(rounds):
+        for index in range(len(WAYS)):  # in another order each time, so that none is always the one after
+            way = WAYS[(index + number) % len(WAYS)]
+            rows[way].append(statistics.median(ways[way]()))
+    times = {way: statistics.median(a / b for a, b in zip(rows[way], rows["torch"])) for way in WAYS}
+    for way in WAYS:
+        print(f"{way:<11} {1000 * statistics.median(rows[way]):8.3f} ms a step  {times[way]:.3f} times torch.profiler")
+    control = abs(times["torch again"] - 1)
+    return times["tensight"] <= 1 + max(0.01, control)
+
+
+def _failed(where: str, error: BaseException) -> None:
+    raise error
 
 
 def large_trace(megabytes: int) -> bool:
@@ -106,7 +130,7 @@ def large_trace(megabytes: int) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trace-megabytes", type=int, default=500)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=10)
     asked = parser.parse_args()
     read = large_trace(asked.trace_megabytes) if asked.trace_megabytes else True
     return 0 if all([read, cost(asked.rounds)]) else 1

@@ -1,6 +1,6 @@
 """A search with pruning by findings against plain Optuna: training until the target is reached, and in all.
 
-    python benchmarks/tuning.py [--trials 40] [--seed 0] [--target 1e-3]
+    python benchmarks/tuning.py [--trials 40] [--seed 0] [--target 1e-6] [--ways findings plain]
 
 Two parameters; much of the space explodes, dies or does not learn. Same sampler, seed, number of trials and script.
 "plain" is Optuna without reports, as a script that is not changed has it; "values" prunes by the losses of the runs;
@@ -20,6 +20,7 @@ from pathlib import Path
 from tensight.tuning.config import Config, parse
 from tensight.tuning.study import Study
 
+WAYS = ("findings", "values", "plain")
 SCRIPT = Path(__file__).parent / "programs" / "tuned.py"
 
 
@@ -67,6 +68,7 @@ def search(way: str, trials: int, seed: int, target: float, steps: int) -> dict[
             "seconds": round(sum(row["seconds"] for row in rows), 2),
             "pruned": states.count("pruned"),
             "failed": states.count("failed"),
+            "failed because of": sorted({row.reason[:200] for row in found.trials if row.state == "failed"}),
         }
 
 
@@ -74,13 +76,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--target", type=float, default=1e-3)
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--target", type=float, default=1e-6)
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     asked = parser.parse_args()
     found = {}
-    for way in ("findings", "values", "plain"):
+    for way in asked.ways:
         found[way] = search(way, asked.trials, asked.seed, asked.target, asked.steps)
         print(json.dumps(found[way]), flush=True)
+    if not {"findings", "plain"} <= set(found):
+        return 0
     ours, plain = found["findings"], found["plain"]
     less = ours["reached"] and ours["seconds until"] <= plain["seconds until"] and ours["seconds"] < plain["seconds"]
     print("less training than plain Optuna" if less else "not less training than plain Optuna")

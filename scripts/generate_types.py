@@ -50,6 +50,7 @@ def name_of(kind: inspect.Type, named: dict[str, inspect.StructType]) -> str:
         inspect.IntType: "number",
         inspect.FloatType: "Num",
         inspect.StrType: "string",
+        inspect.BytesType: "string",
         inspect.BoolType: "boolean",
         inspect.NoneType: "null",
         inspect.AnyType: "unknown",

@@ -1,7 +1,8 @@
 """A training to be timed: `training.py NAME STEPS WARMUP [PEER]`. Prints the seconds of each step after the warm-up.
 
 With TRAINING_BLOCK=n in the environment it waits for a line on its standard input before every n steps and prints the
-wall and CPU seconds of those n: several such processes can then take turns (`benchmarks/overhead.py`).
+wall and CPU seconds of those n: several such processes can then take turns (`benchmarks/overhead.py`). With
+TRAINING_COMPILE=inductor the model is compiled, and what the compiler has counted is printed at the end.
 
 Knows nothing of Tensight; the same file is run bare and watched. PEER is the file of another tool (`benchmarks/peers/`)
 whose `attach` puts it to work, since other tools want lines in the script.
@@ -125,6 +126,9 @@ def main() -> None:
         x, y = torch.randn(256, *shape), torch.randint(0, 10, (256,))
         size = 64
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    backend = os.environ.get("TRAINING_COMPILE", "")
+    if backend:
+        model = torch.compile(model, backend=backend)
     called, around = attach(sys.argv[4], model, optimizer) if len(sys.argv) > 4 else (model, no_peer)
     block = int(os.environ.get("TRAINING_BLOCK", "0"))
     times = []
@@ -151,6 +155,10 @@ def main() -> None:
         print(json.dumps([time.perf_counter() - began[0], time.process_time() - began[1]]), flush=True)
     else:
         print(json.dumps(times[warmup:]))
+    if backend:
+        counters = torch._dynamo.utils.counters
+        graphs, breaks = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
+        print(json.dumps({"graphs": graphs, "breaks": breaks, "first_step": times[0]}))
 
 
 if __name__ == "__main__":

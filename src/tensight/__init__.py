@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tensight.compare.inference import Pipeline, compare_inference
     from tensight.compare.seeding import seed_all
     from tensight.kit.blocking import launch_blocking
-    from tensight.kit.hooks import on_backward, on_forward, on_forward_pre, on_gradient, on_saved
+    from tensight.kit.hooks import on_backward, on_forward, on_forward_pre, on_gradient, on_parameter, on_saved
     from tensight.kit.printing import print
     from tensight.runs import Run
     from tensight.runs import open_run as open
@@ -39,6 +39,7 @@ _PUBLIC = {
     "on_forward": "tensight.kit.hooks:on_forward",
     "on_forward_pre": "tensight.kit.hooks:on_forward_pre",
     "on_gradient": "tensight.kit.hooks:on_gradient",
+    "on_parameter": "tensight.kit.hooks:on_parameter",
     "on_saved": "tensight.kit.hooks:on_saved",
     "print": "tensight.kit.printing:print",
     "seed_all": "tensight.compare.seeding:seed_all",
@@ -58,6 +59,7 @@ __all__ = [
     "on_forward",
     "on_forward_pre",
     "on_gradient",
+    "on_parameter",
     "on_saved",
     "open",
     "print",

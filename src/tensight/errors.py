@@ -18,6 +18,11 @@ A message is one sentence: what is wrong, where, and what to do.
 
 from __future__ import annotations
 
+import msgspec
+
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises when bytes are not of the form they should have: text that is no UTF-8 is an error of its own."""
+
 
 class TensightError(Exception):
     """The root of all errors of Tensight."""

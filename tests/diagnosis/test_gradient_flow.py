@@ -69,11 +69,57 @@ def test_a_relu_layer_that_died_is_named_since_its_first_dead_step() -> None:
     assert finding.where.module == "fc1"
 
 
+def _ends_in_relu(*, loss: float, gradient: float) -> Run:
+    """The last layer's ReLU is zero for every sample."""
+    run = Run()
+    run.learn(3)
+    run.layers[-1].activation = "relu"
+    run.layers[-1].active = 0.0
+    for layer in run.layers:
+        layer.gradient = gradient
+    run.layers[-1].gradient = 0.0
+    return run.stall(40, loss=loss)
+
+
+def test_a_dead_relu_at_the_end_of_a_model_silences_all_of_it() -> None:
+    (finding,) = _ends_in_relu(loss=1.1, gradient=0.0).end()
+    assert (finding.fault, finding.where.module) == ("dead_relu", "head")
+    assert "after the last layer" in finding.fix[0]
+
+
+def test_a_relu_that_rests_at_zero_when_the_loss_is_gone_is_fine() -> None:
+    assert "dead_relu" not in _ends_in_relu(loss=0.0, gradient=0.0).faults()
+
+
+def test_a_relu_at_one_of_several_ends_does_not_silence_the_rest() -> None:
+    assert "dead_relu" not in _ends_in_relu(loss=1.1, gradient=0.01).faults()
+
+
 def test_a_sparse_relu_layer_is_not_dead() -> None:
     run = Run()
     run.layers[0].activation = "relu"
     run.layers[0].active = stats(0.1, 1000, zero=990)
     assert run.stall(40, loss=1.1).faults() == []
+
+
+def _grows_by_layer(first_loss: float) -> Run:
+    """Each of ten layers enlarges the signal three times; the loss falls from there."""
+    run = Run([Layer(f"block{at}") for at in range(10)])
+    for at, layer in enumerate(run.layers):
+        layer.output, layer.gradient = 3.0**at, 1e4
+    for at in range(20):
+        run.train(first_loss * (1 - at / 30))
+    return run
+
+
+def test_a_signal_that_grows_by_layers_is_named_though_the_loss_falls_from_an_absurd_start() -> None:
+    (finding,) = _grows_by_layer(2e5).end()
+    assert (finding.fault, finding.since_step) == ("exploding_gradient", 0)
+    assert "times over all of them" in finding.why
+
+
+def test_a_signal_that_grows_by_layers_and_starts_like_guessing_is_left_alone() -> None:
+    assert "exploding_gradient" not in _grows_by_layer(1.4).faults()
 
 
 def test_a_signal_that_explodes_before_any_update_is_the_networks_fault() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensight.records import Module, Network, Observation, Parameter
 from tests.diagnosis.builders import Layer, Run, constant, stats
 
 
@@ -41,6 +42,39 @@ def test_weights_far_too_large_with_saturated_units_are_named() -> None:
     assert "saturated" in finding.why
 
 
+def _tied(size: float) -> Run:
+    """A table of words that is the last layer's weight too."""
+    run = Run()
+    table = Parameter("words.weight", (40, 128), "float32", role="embedding", module="words", optimizer="SGD")
+    head = Parameter("out.weight", (40, 128), "float32", module="out", optimizer="SGD", tied_to="words.weight")
+    parts = (Module("", "Net"), Module("words", "Embedding"), Module("out", "Linear"))
+    run.engine.network(Network("net", "Net", parts, (table, head)))
+    weight = run.tensor("weight", "words", "weight", shape=(40, 128))
+    for at in range(40):
+        before = [Observation(weight, 900, stats(size, 5120))] if at == 0 else []
+        run.train(88.0 - 2 * at, observations=[*run.observations(), *before])
+    return run
+
+
+def test_a_table_of_words_that_is_too_large_for_the_last_layer_it_is_tied_to_is_named() -> None:
+    (finding,) = _tied(0.8).end()
+    assert (finding.fault, finding.where.parameter) == ("huge_init", "out.weight")
+    assert "words.weight" in finding.why
+
+
+def test_a_shared_table_of_the_usual_size_is_left_alone() -> None:
+    assert "huge_init" not in _tied(0.02).faults()
+
+
 def test_large_weights_that_do_no_harm_are_left_alone() -> None:
     run = Run([Layer("fc1", weight=2.0), Layer("fc2"), Layer("head")])
     assert run.learn(30).faults() == []
+
+
+def test_a_layer_that_is_added_while_a_training_goes_on_is_known_since_then() -> None:
+    run = Run()
+    run.learn(10)
+    run.layers.append(Layer("adapter"))
+    run.tell_network()
+    known = {entry.name: entry.since for entry in run.engine.case.ledger}
+    assert (known["fc1.weight"], known["adapter.weight"]) == (0, 10)

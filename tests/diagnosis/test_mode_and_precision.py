@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensight.records import Event, Module, Observation, Source, StepRecord
-from tests.diagnosis.builders import LOSS_LINE, Layer, Run, stats
+from tests.diagnosis.builders import BACKWARD_LINE, LOSS_LINE, Layer, Run, stats
 
 DROPOUT = Module("drop", "Dropout", settings={"p": 0.5})
 EVAL_LINE = Source("train.py", 16, "model.eval()")
@@ -42,6 +42,18 @@ def test_dropout_that_stays_random_in_evaluation_is_named() -> None:
     assert (finding.fault, finding.since_step, finding.where.line) == ("dropout_active_in_eval", 5, 18)
 
 
+def test_attention_that_drops_weights_in_evaluation_is_told_what_to_pass() -> None:
+    run = Run()
+    run.learn(5)
+    values = {"p": 0.1, "training": True, "module": "attend", "module_training": False}
+    values["function"] = "scaled_dot_product_attention"
+    source = Source("train.py", 18, "y = F.scaled_dot_product_attention(q, k, v, dropout_p=0.1)")
+    run.train(0.4, events=[Event("dropout", part="net", values=values, source=source), *run.events()])
+    (finding,) = run.end()
+    assert (finding.fault, finding.where.op) == ("dropout_active_in_eval", "scaled_dot_product_attention")
+    assert "dropout_p=0.1 if self.training else 0.0" in finding.fix[0]
+
+
 def test_batch_norm_over_one_sample_is_named() -> None:
     run = Run()
     for shape in ((1, 8, 4, 4),):
@@ -76,6 +88,19 @@ def test_float16_gradients_that_underflow_without_a_scaler_are_named() -> None:
     for layer in layers:
         layer.gradient = stats(1e-8, 256, zero=200)
     assert Run(layers).stall(30).faults() == ["fp16_gradient_underflow"]
+
+
+def test_underflow_under_autocast_is_placed_where_the_loss_is_not_scaled() -> None:
+    run = Run()
+    for layer in run.layers:
+        layer.gradient = 0.0
+    lost = run.tensor("output_gradient", "head", "output.0", dtype="float16")
+    for _ in range(30):
+        seen = [*run.observations(), Observation(lost, 90, stats(0, 256), "backward")]
+        run.train(1.0, observations=seen)
+    (finding,) = run.end()
+    assert (finding.fault, finding.where.module) == ("fp16_gradient_underflow", "head")
+    assert finding.where.code == BACKWARD_LINE.code
 
 
 def _scaled(run: Run, scale: float, overflow: bool, *, clip: bool = False, unscale: bool = False) -> None:

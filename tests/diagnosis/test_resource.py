@@ -46,3 +46,22 @@ def test_many_functions_compiled_once_each_are_no_storm() -> None:
     for frame in range(20):
         compiles(run, 0, frame=frame)
     assert run.learn(20).faults() == []
+
+
+def test_a_storm_is_placed_where_the_changing_number_is_used() -> None:
+    told = "0/6: self.calls == 6     # self.calls += 1  # somewhere/model.py:9 in forward (HINT: make it dynamic"
+    run = Run().learn(3)
+    for again in range(7):
+        compiles(run, again, reason=told)
+    (finding,) = [finding for finding in run.end() if finding.fault == "recompilation_storm"]
+    assert (finding.where.line, finding.where.code) == (9, "self.calls += 1")
+    assert "self.calls == 6" in finding.why
+    assert "HINT" not in finding.why
+
+
+def test_a_reason_that_lies_in_another_file_does_not_move_the_place() -> None:
+    run = Run().learn(3)
+    for again in range(7):
+        compiles(run, again, reason="0/6: n == 6     # n += 1  # torch/nn/other.py:9 in forward")
+    (finding,) = [finding for finding in run.end() if finding.fault == "recompilation_storm"]
+    assert finding.where.line == 12

@@ -107,6 +107,29 @@ def test_removed_hooks_are_called_no_more(framework: str) -> None:
     assert repr(hooks[4]) == "Hooks('on_backward first', 1 set, removed)"
 
 
+@both
+def test_a_parameter_is_seen_and_changed_where_its_module_uses_it(framework: str) -> None:
+    made = training(framework)
+    x = made.data[0][0]
+    seen: list[str] = []
+    with tensight.on_parameter("second.*", lambda name, parameter: seen.append(name), made.network) as hooks:
+        plain = array(made.network(x))
+    assert sorted(seen) == sorted(hooks.names) == ["second.bias", "second.weight"]
+    with tensight.on_parameter("second.*", lambda parameter: parameter * 0, made.network):
+        np.testing.assert_array_equal(array(made.network(x)), 0)
+    np.testing.assert_array_equal(array(made.network(x)), plain)  # taken off again
+
+
+@both
+def test_gradients_go_through_what_stands_in_for_a_parameter(framework: str) -> None:
+    made, before = training(framework), weights(training(framework))
+    tensight.on_parameter("second.weight", lambda parameter: parameter * 0, made.network)
+    step(made)
+    after = weights(made)
+    np.testing.assert_array_equal(after["second.weight"], before["second.weight"])
+    assert (after["second.bias"] != before["second.bias"]).any()
+
+
 def test_what_forward_saves_for_backward_is_seen_in_torch() -> None:
     made = training("torch")
     shapes: list[tuple[int, ...]] = []

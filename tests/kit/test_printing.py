@@ -102,12 +102,26 @@ context.set_context(mode=context.GRAPH_MODE)
 class PrintDemo(nn.Cell):
     def construct(self, x, y):
         tensight.print('print Tensor x and Tensor y:', x, y)
-        early('again')
+        early('again', every=2)
         return x
 
 x = Tensor(np.ones([2, 1]).astype(np.int32))
 y = Tensor(np.ones([2, 2]).astype(np.int32))
-output = PrintDemo()(x, y)
+net = PrintDemo()
+for _ in range(3):
+    output = net(x, y)
+
+class TakenForAnother(nn.Cell):
+    def construct(self, x):
+        tensight.print('x', x, every=2)
+        return x
+
+try:
+    TakenForAnother()(x)
+except Exception as error:
+    import sys
+    from tensight.session.crashing import crash_of
+    print(crash_of(error)['fix'][0], file=sys.stderr)
 """
 
 
@@ -115,7 +129,8 @@ def test_inside_a_graph_of_mindspore(tmp_path: Path) -> None:
     (tmp_path / "demo.py").write_text(GRAPH)
     done = subprocess.run([sys.executable, "demo.py"], cwd=tmp_path, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == FORM + "again\n"
+    assert done.stdout == FORM + "again\n" + FORM + FORM + "again\n"
+    assert "from tensight import print as show" in done.stderr
 
 
 PRINTING = """

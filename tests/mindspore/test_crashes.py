@@ -45,6 +45,7 @@ CASES: dict[str, tuple[str | None, str, str, str, str]] = {
         "PyNative mode the same",
         "beforehand with if",
     ),
+    "lambda_in_graph": ("compile", "gradient(Tensor(", "lambda", "line of its own", "with def"),
     "loss_scale_on_cpu": ("forward", "step(", "overflow", "NPUGetFloatStatusV2", "DynamicLossScaler"),
     "dynamic_scale_on_cpu": (None, "ms.Model(", "loss-scale manager", "overflow", "FixedLossScaleManager"),
     "distributed": (None, "init()", "distributed training", "several ranks", "msrun"),

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import mindspore as ms
+import numpy as np
 import pytest
+from mindspore import Tensor, ops
 
+from tensight.frameworks.mindspore.adapter import MindSporeAdapter
 from tensight.testing.fakes import RecordingSink
 from tests.mindspore.programs import (
     PARAMETERS,
     STEPS,
+    Net,
     by_functions,
     by_jit,
     by_model,
@@ -98,3 +102,29 @@ def test_model_train_in_graph_mode_tells_loss_weights_and_steps() -> None:
     assert sink.only_network.compiled
     assert {what for what, _, _ in sink.gaps} == {"cells inside net", "gradients inside net"}
     assert [one.training for one in sink.named("forward")] == [True] * STEPS + [False] * STEPS
+
+
+@pytest.mark.usefixtures("graph_mode")
+def test_a_compiled_step_is_told_before_it_runs_so_that_its_time_is_no_wait_for_data() -> None:
+    sink = RecordingSink()
+    seen: list[int] = []  # forward passes told so far, as the graph itself finds them
+
+    def look(x: np.ndarray) -> np.ndarray:
+        seen.append(len(sink.named("forward")))
+        return x
+
+    inside = ops.Custom(look, lambda shape: shape, lambda dtype: dtype, "pyfunc")
+
+    class Looking(Net):
+        def construct(self, x: Tensor) -> Tensor:
+            seen = ops.stop_gradient(inside(ops.stop_gradient(x)))
+            return self.second(self.act(self.first(ops.depend(x, seen))))
+
+    adapter = MindSporeAdapter()
+    adapter.attach(sink)
+    try:
+        by_functions(Looking)
+    finally:
+        adapter.detach()
+    assert sink.failures == []
+    assert seen == [1, 2, 3]

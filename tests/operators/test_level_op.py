@@ -12,6 +12,8 @@ from tensight.frameworks.torch.operators_scope import Scope
 class Calls:
     """Keeps every call."""
 
+    lines = True
+
     def __init__(self) -> None:
         self.seen: list[Call] = []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -96,10 +97,31 @@ def open_page(served: Served, watched: Watched) -> Open:
 
 
 @pytest.fixture(scope="package")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Recorded trainings of PyTorch: 'gpt', whose step 6 goes wrong, 'resnet' and 'gan'."""
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with trainings of PyTorch: 'gpt', whose step 6 goes wrong, 'resnet' and 'gan'."""
     folder = tmp_path_factory.mktemp("real")
     for name in ("gpt", "resnet", "gan"):
         record(folder, name)
-    with serving(folder / "runs") as made:
+    return folder
+
+
+@pytest.fixture(scope="package")
+def real(recorded: Path) -> Iterator[Served]:
+    """The recorded trainings, served."""
+    with serving(recorded / "runs") as made:
         yield made
+
+
+@pytest.fixture(scope="package")
+def ranked(recorded: Path, real: Served) -> Served:
+    """Beside the others 'ranks', a GAN of two ranks."""
+    with ThreadPoolExecutor(2) as both:
+        list(both.map(lambda rank: record(recorded, "ranks", rank, 2), (0, 1)))
+    return real
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever comes first records the trainings: several programs that import PyTorch."""
+    for item in items:
+        if {"recorded", "handed"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.timeout(1200))

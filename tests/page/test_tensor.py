@@ -164,3 +164,52 @@ def test_a_tensor_that_was_not_kept_says_how_to_keep_it(real: Served, open_page:
 def test_a_tensor_is_compared_with_the_one_of_another_run(shown: Page, real: Served) -> None:
     shown.get_by_label("Compare with").select_option("run:resnet")
     expect(shown.locator(".tensor-view .form-error")).to_have_text("The other one has no such tensor.")
+
+
+def at_rank(ranked: Served, rank: int, step: int = 4) -> Array:
+    library: Any = ranked.app.state.house.library
+    run = open_run(Path(library.find("ranks").folder))
+    return run.tensor("0", "output.0", step=step, kind="output", network="generator", rank=rank, call=0).numpy()
+
+
+def difference(page: Page) -> float:
+    """The largest difference the page tells."""
+    said = page.get_by_test_id("difference")
+    expect(said).to_contain_text("differ from")
+    biggest = re.search(r"largest difference ([\d.e−-]+)", said.inner_text())
+    assert biggest is not None
+    return float(biggest[1].replace("−", "-"))
+
+
+def test_a_tensor_is_compared_with_the_one_of_another_rank(ranked: Served, open_page: Open) -> None:
+    page = open_page("/run/ranks/step/4/node/0?tab=hits&network=generator", ranked)
+    page.get_by_label("View output 0 output.0", exact=True).first.click()
+    page.get_by_label("Compare with").select_option("rank:1")
+    expect(page.get_by_test_id("difference")).to_contain_text("differ from step 4, rank 1")
+    apart = np.abs(at_rank(ranked, 0).astype(np.float64) - at_rank(ranked, 1).astype(np.float64))
+    assert difference(page) == pytest.approx(apart.max(), rel=1e-4)
+    expect(page).to_have_url(re.compile("against=rank%3A1"))
+
+
+def test_another_rank_shows_the_same_tensor_though_it_counts_them_differently(ranked: Served, open_page: Open) -> None:
+    page = open_page("/run/ranks/step/4/node/2?tab=hits&network=judge", ranked)
+    page.get_by_label("View gradient 2.weight weight", exact=True).click()
+    title = page.locator(".tensor-title")
+    expect(title).to_contain_text("2.weight")
+    expect(title).to_contain_text("judge")
+    page.get_by_role("group", name="Rank", exact=True).get_by_role("link", name="1").click()
+    expect(page).to_have_url(re.compile("rank=1"))
+    expect(page.get_by_label("Compare with").locator("option[value='rank:0']")).to_have_count(1)
+    expect(title).to_contain_text("2.weight")
+    expect(title).to_contain_text("judge")
+
+
+def test_a_tensor_is_compared_with_the_same_one_of_another_run(ranked: Served, open_page: Open) -> None:
+    page = open_page("/run/gan/step/4/node/0?tab=hits&network=generator", ranked)
+    page.get_by_label("View output 0 output.0", exact=True).first.click()
+    page.get_by_label("Compare with").select_option("run:ranks")
+    said = page.get_by_test_id("difference")
+    # the first rank of 'ranks' is the same training as 'gan'
+    expect(said).to_contain_text("The same as at step 4, run ranks, within the tolerance.")
+    page.reload()
+    expect(said).to_contain_text("The same as at step 4, run ranks, within the tolerance.")

@@ -43,13 +43,18 @@ def search() -> Search:
     )
 
 
-@pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder = tmp_path_factory.mktemp("searched")
-    place: Path = folder / "search-tune-1"
+def write(folder: Path) -> None:
+    """A search with the run of one of its trials."""
+    place = folder / "search-tune-1"
     place.mkdir()
     (place / "search.json").write_bytes(msgspec.json.encode(search()))
     write_run(place / "trial-0", steps=5, bad_from=None, watch=())
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("searched")
+    write(folder)
     broken = folder / "broken-tune-2"
     broken.mkdir()
     (broken / "search.json").write_text("{")

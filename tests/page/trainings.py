@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LONG = 240
+LONG = 600
 
 GPT = """
 import torch
@@ -120,15 +120,51 @@ for _ in range(5):
     first.step()
 """
 
-STEPS = {"gpt": "4-6", "resnet": "3-4", "gan": "3-4"}
+# A GAN in two processes; the second sees other data and has a layer more.
+RANKS = GAN.replace(
+    "torch.manual_seed(0)", "import os\nrank = int(os.environ['RANK'])\ntorch.manual_seed(rank)"
+).replace("first =", "if rank == 1:\n    generator.append(nn.Tanh())\nfirst =", 1)
+
+HANDING = """
+import torch
+import tensight
+from tensight import kit
+
+torch.manual_seed(0)
+net = torch.nn.Linear(3, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(4):
+    x = torch.randn(4, 3)
+    optimizer.zero_grad()
+    net(x).square().mean().backward()
+    if step == 0:
+        tensight.on_gradient("gradient:*", lambda gradient: None)
+        seen = tensight.on_forward("*", lambda inputs, output: None)
+        tensight.print("x is", x)
+        kit.check_batch((torch.rand(4, 3, 8, 8), torch.tensor([0, 1, 1, 0])), classes=["cat", "dog"], most=3)
+    if step == 1:
+        tensight.print("<b>bold</b>", 3)
+        kit.check_batch((["a <i>quick</i> fox", "the lazy dog"], torch.tensor([0, 1])))
+    if step == 2:
+        seen.remove()
+        tensight.print("last", net.weight)
+        tensight.print("spoilt", torch.tensor([1.0, float("nan")]))
+        kit.check_batch((torch.tensor([[30.0, 1.75], [41.0, 1.6]]), torch.tensor([0, 1, 1])), columns=["age", "height"])
+    optimizer.step()
+"""
+
+SCRIPTS = {"gpt": GPT, "resnet": RESNET, "gan": GAN, "ranks": RANKS, "handing": HANDING}
+STEPS = {"gpt": "4-6", "resnet": "3-4", "gan": "3-4", "ranks": "3-4", "handing": "2"}
 
 
-def record(folder: Path, name: str) -> Path:
-    """A run directory of one of the trainings, made by the command line."""
+def record(folder: Path, name: str, rank: int = 0, ranks: int = 1) -> Path:
+    """A run directory of one of the trainings, made by the command line; of several ranks one at a time."""
     script = folder / f"{name}.py"
-    script.write_text({"gpt": GPT, "resnet": RESNET, "gan": GAN}[name])
+    script.write_text(SCRIPTS[name])
     run = folder / "runs" / name
     environment = {**os.environ, "TENSIGHT_STATE": str(folder / "state"), "OMP_NUM_THREADS": "1"}
+    if ranks > 1:
+        environment |= {"RANK": str(rank), "WORLD_SIZE": str(ranks)}
     words = ["run", "--no-page", "--no-rewind", "--steps", STEPS[name], "--run-dir", str(run), script.name]
     done = subprocess.run(
         [sys.executable, "-m", "tensight", *words],

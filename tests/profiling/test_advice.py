@@ -14,38 +14,13 @@ from tensight.profiling import RULES, Advice, Reading, advise
 from tensight.profiling.document import text
 from tensight.profiling.ranks import slow_rank
 from tensight.records import Source
-from tensight.records.timing import LineTime, LoaderTime, OperatorTime, Profile, StepTime
-
-HERE = Path(__file__).parent
-FAULTS = {
-    "starved_loader": "data_loading_starvation",
-    "slow_transform": "slow_transform",
-    "jitter": "data_jitter",
-    "loader_anew": "loader_made_anew",
-    "item_each_step": "synchronising_calls",
-    "cast_ping_pong": "cast_ping_pong",
-    "float64": "accidental_float64",
-    "recompiles": "recompilation_storm",
-    "graph_breaks": "graph_breaks",
-    "tiny_batches": "tiny_batches",
-    "collector": "garbage_collection",
-    "growing_graph": "graph_retained_by_accumulation",
-    "python_in_step": "python_in_step",
-    "anomaly": "debug_switch_left_on",
-    "optimizer_loop": "optimizer_loop",
-    "poor_overlap": "poor_overlap",
-}
+from tensight.records.timing import CompileTime, LineTime, LoaderTime, OperatorTime, Profile, StepTime
+from tests.profiling.slow import FAULTS, RECORDED, marked
 
 
 def recorded(name: str, kind: str) -> list[Advice]:
-    found = msgspec.json.decode((HERE / "recorded" / f"{name}-{kind}.json").read_bytes(), type=Profile)
+    found = msgspec.json.decode((RECORDED / f"{name}-{kind}.json").read_bytes(), type=Profile)
     return advise(Reading(found))
-
-
-def marked(name: str) -> int:
-    lines = (HERE / "programs" / f"{name}.py").read_text().splitlines()
-    (line,) = [number for number, code in enumerate(lines, 1) if code.endswith("# slow")]
-    return line
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -146,6 +121,51 @@ def test_mindspores_hints(facts, device, fault):
     assert fault in faults(profile)
     healthy = {"mode": "graph", "sink": True, "graph_kernel": True, "compiled_calls": 9, "half_parameters": 1}
     assert faults(msgspec.structs.replace(profile, facts=healthy)) == []
+
+
+def test_converting_operators_of_mindspore_are_told_from_those_that_compute():
+    rows = (
+        OperatorTime("MatMul", "fc", "", 10, 0.08, 0.08),
+        OperatorTime("Cast", "fc/Cast-op3", "", 20, 0.02, 0.02),
+    )
+    facts = {"mode": "graph", "compiled_calls": 9, "operator_seconds": 0.1, "traced_steps": 10}
+    profile = Profile(framework="mindspore", steps=steps(forward=0.1), operators=rows, facts=facts)
+    (advice,) = advise(Reading(profile))
+    assert (advice.fault, advice.op) == ("conversion_operators", "Cast")
+    assert "fc/Cast-op3" in advice.why
+    few = (rows[0], msgspec.structs.replace(rows[1], seconds=0.002))
+    assert faults(msgspec.structs.replace(profile, operators=few)) == []
+
+
+def test_allreduce_is_split_where_it_is_not_yet():
+    facts = {"mode": "graph", "compiled_calls": 9, "allreduce_split": False, "parameter_tensors": 160}
+    profile = Profile(framework="mindspore", ranks=8, steps=steps(forward=0.1), facts=facts)
+    (advice,) = advise(Reading(profile))
+    assert advice.fault == "allreduce_not_split"
+    assert "all_reduce_fusion_config=[80, 160]" in advice.fix[0]
+    assert faults(msgspec.structs.replace(profile, facts={**facts, "allreduce_split": True})) == []
+    assert faults(msgspec.structs.replace(profile, facts={**facts, "allreduce_split": None})) == []
+    assert faults(msgspec.structs.replace(profile, ranks=1)) == []
+
+
+def test_a_graph_that_is_built_for_longer_than_a_thousand_steps_is_told():
+    facts = {"mode": "graph", "compiled_calls": 9}
+    slow = CompileTime(seconds=120.0, graphs=1)
+    profile = Profile(framework="mindspore", steps=steps(forward=0.1), compiling=slow, facts=facts)
+    assert faults(profile) == ["slow_graph_build"]
+    assert faults(msgspec.structs.replace(profile, compiling=CompileTime(seconds=20.0, graphs=1))) == []
+    assert faults(msgspec.structs.replace(profile, steps=steps(forward=1.0))) == []
+
+
+def test_wrappers_that_slow_several_devices_are_found_by_themselves():
+    profile = Profile(framework="torch", steps=steps(forward=0.1), facts={"data_parallel": 4})
+    assert faults(profile) == ["data_parallel"]
+    assert faults(msgspec.structs.replace(profile, facts={"data_parallel": 1})) == []
+    large = tuple(msgspec.structs.replace(step, batch=64) for step in steps(forward=0.1))
+    profile = Profile(framework="torch", ranks=4, steps=large, facts={"sync_batch_norms": 53})
+    assert faults(profile) == ["sync_batch_norm"]
+    assert faults(msgspec.structs.replace(profile, facts={"sync_batch_norms": 5})) == []
+    assert faults(msgspec.structs.replace(profile, steps=steps(forward=0.1))) == []
 
 
 def test_a_loader_with_workers_that_are_too_few_is_told_to_have_more():

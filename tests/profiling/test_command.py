@@ -15,14 +15,13 @@ from tensight.profiling import Reading, files
 from tensight.profiling.trace import summarise
 from tensight.records.timing import PARTS
 from tensight.runs import open_run
-from tests.profiling.test_advice import FAULTS, marked
+from tests.profiling.slow import FAULTS, PROGRAMS, SEVERAL, marked
 
-PROGRAMS = Path(__file__).parent / "programs"
 LONG = 800
 pytestmark = pytest.mark.timeout(1000)
 FULL = bool(os.environ.get("TENSIGHT_FULL"))
 # those whose advice rests on counts and not on the clock
-LIVE = ["float64"] if not FULL else [name for name in FAULTS if name != "poor_overlap"]
+LIVE = ["float64"] if not FULL else [name for name in FAULTS if name not in SEVERAL]
 
 
 def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -144,6 +143,14 @@ def test_mindspore_is_profiled_too(tmp_path: Path):
     assert all(report["split"][part] > 0 for part in ("data", "forward", "backward", "update"))
     names = {one["name"] for one in report["profile"]["operators"]}
     assert "MatMul" in names
+    profile = files.need(tmp_path / "out")[0]
+    modules = {(one.path, one.type): one for one in profile.modules}
+    assert {("", "SequentialCell"), ("0", "Dense"), ("1", "ReLU"), ("2", "Dense")} <= set(modules)
+    whole = modules["", "SequentialCell"]
+    inner = sum(one.forward for (path, _), one in modules.items() if path in ("0", "1", "2"))
+    assert whole.forward >= inner > 0
+    assert whole.calls == modules["0", "Dense"].calls == profile.facts["located_steps"] > 0
+    assert profile.loaders[0].batches > 0
     assert "eager_mode" in [one["fault"] for one in report["findings"]]
 
 

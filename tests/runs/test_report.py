@@ -27,6 +27,8 @@ def test_the_report_has_every_key_of_the_contract(tmp_path: Path) -> None:
         "replays",
         "lost",
         "crash",
+        "history",
+        "audit",
     }
     assert built["schema"] == 1
     run = built["run"]

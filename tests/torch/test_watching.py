@@ -576,7 +576,8 @@ def test_dropout_that_stays_random_in_evaluation_is_told_with_its_line(watch: Wa
         net.drop.train()
         net(torch.ones(1, 2))
         (event,) = [event for event in sink.events if event[1] == "dropout"]
-        assert event[3] == {"p": 0.6, "training": True, "module": "", "module_training": False}
+        told = {"p": 0.6, "training": True, "module": "", "module_training": False, "function": "dropout"}
+        assert event[3] == told
         assert event[4].code == "return F.dropout(self.drop(self.fc(x)), p=0.6)"
 
 

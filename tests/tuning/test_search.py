@@ -119,6 +119,10 @@ def test_a_trial_that_blows_up_is_pruned_by_its_finding_and_each_trial_is_a_run(
     assert by_rate[0.05]["state"] == "complete"
     assert by_rate[0.05]["value"] < 1
     assert by_rate[1e12]["state"] == "pruned", by_rate[1e12]
+    hopeless = open_run(tmp_path / "found" / f"trial-{by_rate[1e12]['number']}")
+    assert hopeless.ended == "stopped"  # by itself, in the step of the finding
+    assert by_rate[1e12]["reason"].startswith(hopeless.findings[0].fault)
+    assert hopeless.step_count < 100
     assert search["best_command"].endswith("--lr 0.05 --steps 400")
     for trial in search["trials"]:
         folder = tmp_path / "found" / f"trial-{trial['number']}"

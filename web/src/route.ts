@@ -2,11 +2,11 @@
 
 import { signal } from "@preact/signals";
 
-export const TABS = ["findings", "hits", "graph", "tensor", "stacks", "curves", "time", "output", "run"] as const;
+export const TABS = ["findings", "hits", "graph", "tensor", "stacks", "curves", "data", "time", "output", "run"] as const;
 export type Tab = (typeof TABS)[number];
 
 /** What single views remember in the query. */
-const EXTRAS = ["graph", "view", "at", "tensor", "slice", "against", "line"] as const;
+const EXTRAS = ["graph", "view", "at", "tensor", "slice", "against", "line", "part"] as const;
 
 export interface Route extends Record<(typeof EXTRAS)[number], string | null> {
   run: string | null;
@@ -17,7 +17,7 @@ export interface Route extends Record<(typeof EXTRAS)[number], string | null> {
   rank: number | null;
 }
 
-const NO_EXTRAS = { graph: null, view: null, at: null, tensor: null, slice: null, against: null, line: null };
+const NO_EXTRAS = { graph: null, view: null, at: null, tensor: null, slice: null, against: null, line: null, part: null };
 const NOWHERE: Route = { run: null, step: null, node: null, network: null, tab: "findings", rank: null, ...NO_EXTRAS };
 
 export function parse(path: string, search: string): Route {

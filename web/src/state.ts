@@ -26,6 +26,8 @@ export const trouble = signal<Refused | null>(null); // why the run cannot be sh
 export const notice = signal<{ text: string; bad: boolean } | null>(null);
 export const online = signal(true); // whether the live connection is up
 export const connectedRuns = signal<readonly string[]>([]);
+/** False while the one thing the user waits for is being fetched: what stands around it is asked for afterwards. */
+export const calm = signal(true);
 export const sequence = signal(0); // grows with everything new
 export const dialog = signal<"help" | "watchpoint" | "terminate" | null>(null);
 
@@ -39,6 +41,9 @@ export const rank = computed<number>(() => {
   const asked = route.value.rank;
   return asked !== null && ranks.includes(asked) ? asked : (ranks[0] ?? 0);
 });
+
+/** A tensor in an address: the same number may mean another tensor on another rank. */
+export const tensorName = (id: number): string => (columns.peek().size > 1 ? `${id}@${rank.peek()}` : String(id));
 
 export const rows = computed<StepColumns | null>(() => columns.value.get(rank.value) ?? null);
 

@@ -12,6 +12,17 @@ export interface Aligned {
   how: string;
 }
 
+/** Samples of a batch, and what is odd about it. */
+export interface BatchSamples {
+  step: number;
+  time: Num;
+  shapes: string[];
+  samples: Sample[];
+  troubles?: string[];
+  source?: Source | null;
+  rank?: number;
+}
+
 /** A place where torch.compile has broken a graph. */
 export interface Break {
   reason: string;
@@ -304,6 +315,7 @@ export interface HitPage {
   conditions: Record<string, number>;
   kinds: Record<string, number>;
   watchpoints: Record<string, number>;
+  networks: Record<string, number>;
   recheck: boolean;
   note: string;
 }
@@ -453,7 +465,20 @@ export interface NodeRow {
   kinds: ("activation" | "buffer" | "frozen" | "gradient" | "input" | "input_gradient" | "loss" | "module_input" | "operator" | "operator_gradient" | "output" | "output_gradient" | "prediction" | "target" | "weight")[];
   parameters: number;
   hits: number;
-  errors: number;
+  ranks: number[];
+  rank_hits: Record<string, number>;
+}
+
+/** One call of `tensight.print`; numbers of a rank grow. */
+export interface NumberedPrint {
+  number: number;
+  print: Print;
+}
+
+/** Samples of one batch. */
+export interface NumberedSamples {
+  number: number;
+  batch: BatchSamples;
 }
 
 /** Statistics of one tensor at one moment. `order` counts inside the step, in order of execution. */
@@ -518,12 +543,34 @@ export interface Pause {
   after: number;
 }
 
+/** One call of `tensight.print`. */
+export interface Print {
+  step: number;
+  time: Num;
+  values: PrintedValue[];
+  source?: Source | null;
+  rank?: number;
+  where?: string;
+}
+
 /** A line that the script printed; `stream` '' is a word of Tensight's own. */
 export interface PrintLine {
   step: number;
   time: Num;
   stream: string;
   text: string;
+}
+
+/** One value of a print: a text, or a tensor with its shape, dtype and a few statistics. */
+export interface PrintedValue {
+  text: string;
+  shape?: number[] | null;
+  dtype?: string;
+  min?: Num | null;
+  max?: Num | null;
+  mean?: Num | null;
+  nan?: number;
+  inf?: number;
 }
 
 /** One rank's profile. Operators, memory and spans are of the traced steps, the split of the clocked ones. */
@@ -661,6 +708,8 @@ export interface RunInfo {
   cwd?: string;
   level?: string;
   budget?: Num;
+  resumes?: string;
+  resumed_after?: number;
 }
 
 /** A run in the list. */
@@ -684,6 +733,19 @@ export interface RunRow {
 export interface RunToNode {
   do: "run_to_node";
   node: string;
+}
+
+/** One sample of a batch, as it can be shown. `kind` is 'image', 'text', 'table' or 'values'. */
+export interface Sample {
+  index: number;
+  kind: string;
+  label?: string;
+  text?: string;
+  png?: string;
+  columns?: string[];
+  row?: Num[];
+  low?: Num | null;
+  high?: Num | null;
 }
 
 /** A search as it stands. */
@@ -727,6 +789,16 @@ export interface SettingForm {
   range: string;
   allowed: string;
   default: Num | null;
+}
+
+/** Which part of a tensor this rank holds, in a mesh of ranks. */
+export interface Shard {
+  shape: number[];
+  placements: string[];
+  mesh: number[];
+  names?: string[];
+  at?: number[];
+  ranks?: number[];
 }
 
 /** A finding with the key that mutes it. */
@@ -863,6 +935,7 @@ export interface TensorInfo {
   phase?: "backward" | "evaluation" | "forward" | "update";
   source?: Source | null;
   forward?: number | null;
+  shard?: Shard | null;
 }
 
 /** A tensor: what was seen of it at a step and before, where its values were kept, and what was hit. */

@@ -27,10 +27,15 @@ class CoverageKeeper:
             loaders=names("loader"),
             scalers=names("scaler"),
             schedulers=names("scheduler"),
-            tensors=len(tensors),
+            tensors=len(tensors.keys() - held_elsewhere(tensors)),
             watched=len(seen),
             gaps=tuple(self._gaps.values()),
         )
+
+
+def held_elsewhere(tensors: dict[int, TensorInfo]) -> set[int]:
+    """Sharded tensors of which this rank holds nothing."""
+    return {number for number, info in tensors.items() if info.shard is not None and 0 in info.shape}
 
 
 def coverage_line(coverage: Coverage) -> str:
@@ -59,6 +64,7 @@ def step_check_line(
 ) -> str:
     """Whether a full step works: forward, loss, how many of how many trainable parameters changed."""
     trainable = sum(1 for net in networks for p in net.parameters if p.trainable and not p.buffer and not p.tied_to)
+    trainable -= sum(1 for number in held_elsewhere(tensors) if tensors[number].kind == "weight")
     changed = sum(
         1
         for seen in observations

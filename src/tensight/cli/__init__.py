@@ -24,6 +24,8 @@ COMMANDS = {
     "import": "tensight.cli.import_:import_",
     "ckpt": "tensight.cli.ckpt:ckpt",
     "compare": "tensight.cli.compare:compare",
+    "export": "tensight.cli.export:export",
+    "query": "tensight.cli.query:query",
     "twice": "tensight.cli.twice:twice",
     "profile": "tensight.cli.profile:profile",
     "tune": "tensight.cli.tune:tune",

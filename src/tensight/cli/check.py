@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 
 from tensight.cli.printing import print_json, print_table
+from tensight.cli.spread import bar, shared, workers
 from tensight.runs import open_run
+from tensight.runs.spreading import prepare
 from tensight.watchpoints import recommended, spec
 
 
@@ -18,19 +20,32 @@ from tensight.watchpoints import recommended, spec
 )
 @click.option("--watch-file", type=click.Path(path_type=Path), help="A TOML file of watchpoints.")
 @click.option("--json", "as_json", is_flag=True, help="Print the hits as one JSON object.")
+@shared
 @click.option("--most", default=50, show_default=True, help="How many hits are printed.")
-def check(run: Path, specs: tuple[str, ...], watch_file: Path | None, as_json: bool, most: int) -> None:
-    """Evaluate conditions on a recorded run; without --watch the recommended set.
+def check(
+    run: Path,
+    specs: tuple[str, ...],
+    watch_file: Path | None,
+    as_json: bool,
+    place: str | None,
+    jobs: int | None,
+    most: int,
+) -> None:
+    """Evaluate conditions on a recorded run or dump; without --watch the recommended set.
 
     \b
     Example:  tensight check runs/train-1 --watch 'WCL(abs_mean_update_ratio_gt=0.5) on weight:*'
+              tensight check /data/dump --jobs 8
     """
     points = [spec.parse(text, number) for number, text in enumerate(specs, 1)]
     if watch_file is not None:
         points += spec.load(watch_file)
     if not points:
         points = list(recommended.watchpoints(first_id=1))
-    hits = list(open_run(run).recheck(points))
+    with workers(place, jobs) as found:
+        prepare(run, found)
+        with bar("checking", found):
+            hits = list(open_run(run).recheck(points, workers=found))
     if as_json:
         from tensight.runs.report import hit_rows
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from tensight.cli.printing import print_json, print_table
-from tensight.cli.working import working
+from tensight.cli.spread import bar, shared, workers
 from tensight.compare import compare as compared
 from tensight.compare import page, telling
 from tensight.compare.checkpoints.convert import load_map
 from tensight.compare.result import Comparison
+from tensight.runs.spreading import prepare
 
 
 @click.command()
@@ -27,6 +28,7 @@ from tensight.compare.result import Comparison
 @click.option(
     "--html", "html_file", type=click.Path(path_type=Path), help="Write one self-contained page, side by side."
 )
+@shared
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def compare(
     a: Path,
@@ -35,6 +37,8 @@ def compare(
     resumed_at: int | None,
     most: int,
     html_file: Path | None,
+    place: str | None,
+    jobs: int | None,
     as_json: bool,
 ) -> None:
     """Compare two runs or checkpoints, of one or two frameworks, and name the first divergence.
@@ -45,8 +49,11 @@ def compare(
               tensight compare --json model.pt model.ckpt
     """
     mapping = load_map(map_file) if map_file is not None else None
-    with working("comparing"):
-        found = compared(a, b, mapping, resumed_at=resumed_at)
+    with workers(place, jobs) as hands:
+        for side in (a, b):
+            prepare(side, hands)
+        with bar("comparing", hands):
+            found = compared(a, b, mapping, resumed_at=resumed_at, workers=hands)
     if html_file is not None:
         page.write(found, html_file, a.name or str(a), b.name or str(b))
     if as_json:

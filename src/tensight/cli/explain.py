@@ -12,10 +12,13 @@ from tensight.cli.printing import print_json
 from tensight.errors import NameNotFound, RunError
 from tensight.records import Finding
 from tensight.runs import Run, html, open_run
+from tensight.runs.audit import lines
 from tensight.runs.blocks import crash_block, finding_block
 from tensight.runs.muting import load_baseline, write_baseline
 from tensight.runs.verdict import gone_ranks, nothing_wrong
 from tensight.runs.writing import write_whole
+
+MOST_SHOWN = 50  # of what was done to the training, the newest
 
 
 @click.command()
@@ -93,6 +96,19 @@ def _print(run: Run, findings: Sequence[Finding]) -> None:
     steps = run.step_count
     click.echo(f"{run.info.id}: {run.ended} after {steps} step{'' if steps == 1 else 's'}", nl=False)
     click.echo("" if findings else f"; {nothing_wrong(run.ended)}")
+    *earlier, last = run.history
+    if earlier:
+        parts = ", ".join(f"{leg.steps} of {leg.run.name}" for leg in earlier)
+        click.echo(
+            f"resumed after {parts}: {last.first + last.steps} steps in all, of which this is from {last.first} on"
+        )
+    entries = run.audit
+    if entries:
+        click.echo("what was done to the training:")
+        for line in lines(entries[-MOST_SHOWN:], ranks=len(run.readers) > 1):
+            click.echo(f"  {line}")
+    if len(entries) > MOST_SHOWN:
+        click.echo(f"  and {len(entries) - MOST_SHOWN} earlier: --json lists them all")
     for line in gone_ranks(run):
         click.echo(line)
     if run.end is not None and run.end.budget_note:

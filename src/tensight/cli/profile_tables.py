@@ -23,7 +23,12 @@ def show(reading: Reading, advice: Sequence[Advice], *, most: int = 10) -> None:
     """The whole report of one rank."""
     profile = reading.profile
     if not profile.steps:
-        click.echo("no step was made, so there is nothing to say about its time")
+        if not profile.operators:
+            click.echo("no step was made, so there is nothing to say about its time")
+            return
+        for note in profile.notes:
+            click.echo(f"note: {plain(note)}")
+        _operators(reading, most)
         return
     own = f"; measuring took {milliseconds(reading.own)} a step, which is left out" if reading.own else ""
     rate = f"{1 / reading.seconds:.3g} steps/s" if reading.seconds else ""
@@ -96,7 +101,8 @@ def _operators(reading: Reading, most: int) -> None:
     ]
     if rows:
         click.echo()
-        print_table(("operator", "shapes", "dtypes", "calls", "a step", "share"), rows)
+        head = "a step" if reading.profile.steps else "in all"
+        print_table(("operator", "shapes", "dtypes", "calls", head, "share"), rows)
 
 
 def _lines(reading: Reading, most: int) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
+from tensight.capture.budget import CREDIT
 from tensight.capture.deep import DeepSteps
 from tensight.dump.settings import DumpSettings
 from tensight.errors import UsageError
@@ -15,7 +19,8 @@ from tensight.records import Watchpoint
 from tensight.session.launch import Ending, launch
 from tensight.session.program import Program
 from tensight.session.session import is_off
-from tensight.session.settings import Settings, size
+from tensight.session.settings import Settings, rank, ranks, size
+from tensight.store.remote import address
 
 REACTIONS = click.Choice(["pause", "stop", "continue"])
 
@@ -42,7 +47,7 @@ REACTIONS = click.Choice(["pause", "stop", "continue"])
 )
 @click.option("--steps", "deep", metavar="A-B,C", help="Steps to capture at full depth with tensors kept.")
 @click.option("--dump", type=click.Path(path_type=Path), metavar="CONFIG.json", help="Dump tensors as MindSpore does.")
-@click.option("--run-dir", type=click.Path(path_type=Path), help="Default: runs/<script>-<n>.")
+@click.option("--run-dir", type=click.Path(path_type=Path), help="A folder or an address. Default: runs/<script>-<n>.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write the report at the end, also after a crash.")
 @click.option("--page/--no-page", default=True, help="Serve the page while the script runs. Default: on.")
 @click.option("--host", default="127.0.0.1", help="Where the page listens.")
@@ -65,7 +70,10 @@ REACTIONS = click.Choice(["pause", "stop", "continue"])
 @click.option("--baseline", type=click.Path(path_type=Path), help="A file of known findings to leave out.")
 @click.option("--max-steps", type=click.IntRange(1), metavar="N", help="Stop the script cleanly after N steps.")
 @click.option("--guard", is_flag=True, help="Stop before an update that would spoil the weights.")
-@click.option("--notify", metavar="CMD", default="", help="A command to run on a finding or crash.")
+@click.option("--notify", metavar="CMD", default="", help="A command to run on a finding, a stall or a crash.")
+@click.option("--resume", metavar="RUN[@STEP]", default="", help="The run this one goes on with: one history.")
+@click.option("--free-seconds", type=click.FloatRange(0), default=CREDIT, hidden=True)
+@click.option("--stop-for", multiple=True, hidden=True)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
 def run(
     module: str | None,
@@ -93,6 +101,9 @@ def run(
     max_steps: int | None,
     guard: bool,
     notify: str,
+    resume: str,
+    free_seconds: float,
+    stop_for: tuple[str, ...],
     words: tuple[str, ...],
 ) -> None:
     """Run a training or inference script under the debugger.
@@ -105,22 +116,28 @@ def run(
         raise UsageError("tensight run: name a script, e.g. `tensight run train.py`, or a module with -m")
     program = Program(module, words, module=True) if module else Program(words[0], words[1:])
     program.check()
+    elsewhere = None if run_dir is None else address(run_dir)
+    if elsewhere is not None:
+        run_dir = Settings(name=program.name).folder()
     settings = Settings(
         command=(program.target, *program.arguments),
         run_dir=run_dir,
         name=program.name,
         budget=budget,
+        free_seconds=free_seconds,
         level=level,  # type: ignore[arg-type]
         steps=DeepSteps.parse(deep) if deep else DeepSteps(),
         watchpoints=_watchpoints(specs, watch_file),
         recommended=not no_recommended,
         on_finding=on_finding or "auto",  # type: ignore[arg-type]
         on_hit=on_hit or "auto",  # type: ignore[arg-type]
+        stop_for=frozenset(stop_for),
         rewind=rewind,
         guard=guard,
         max_steps=max_steps,
         memory_limit=size(memory_limit) if memory_limit else None,
-        notify=notify,
+        notify=_command(notify),
+        resume=resume,
         page=page,
         host=host,
         port=port,
@@ -132,8 +149,34 @@ def run(
     )
     if report is not None and not report.resolve().parent.is_dir():
         raise UsageError(f"--report {report}: the folder {report.resolve().parent} does not exist; make it first")
-    ending = launch(program, settings, report=report)
+    with _living_at(elsewhere, run_dir):
+        ending = launch(program, settings, report=report)
     _leave(_exit_code(ending, fail_on))
+
+
+@contextmanager
+def _living_at(address: str | None, folder: Path | None) -> Iterator[None]:
+    """Have a run copied as it is written, to where it shall live."""
+    if address is None or folder is None or is_off():
+        yield
+        return
+    from tensight.store.mirror import Mirroring
+
+    own = (f"rank-{rank()}",) if ranks() > 1 else ()
+    with Mirroring(folder, address, own) as mirror:
+        yield
+    said = f"copied to {address}" if not mirror.trouble else f"{mirror.trouble}; the run is in {folder}"
+    click.echo(f"tensight: {said}", err=True)
+
+
+def _command(text: str) -> str:
+    """A command that can be taken apart: when it is needed it would be too late to say so."""
+    try:
+        if text and not shlex.split(text):
+            raise ValueError("it is empty")
+    except ValueError as error:
+        raise UsageError(f"--notify {text!r}: is no command: {error}") from None
+    return text
 
 
 def _watchpoints(specs: tuple[str, ...], file: Path | None) -> tuple[Watchpoint, ...]:

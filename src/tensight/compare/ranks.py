@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,12 +16,18 @@ from tensight.compare.resuming import restored
 from tensight.compare.sides import Side
 from tensight.errors import UsageError
 from tensight.runs import Run
+from tensight.store import Reader
+from tensight.workers import Here, Workers
 
 _WORST = ("not_comparable", "different", "rounding", "identical")
 
 
 def compare_ranks(
-    a: Run, b: Run, mapping: Mapping[str, str] | None = None, resumed_at: int | None = None
+    a: Run,
+    b: Run,
+    mapping: Mapping[str, str] | None = None,
+    resumed_at: int | None = None,
+    workers: Workers | None = None,
 ) -> Comparison:
     """Compare two runs with all their ranks.
 
@@ -30,22 +38,41 @@ def compare_ranks(
         raise UsageError(f"resumed_at is {resumed_at}: give the number of steps before the checkpoint, 1 or more")
     shift = resumed_at or 0
     if len(a.readers) != len(b.readers):
-        found = _compared(Side(list(a.readers.values())), Side(list(b.readers.values()), shift), mapping, resumed_at)
+        left, right = Side(list(a.readers.values())), Side(list(b.readers.values()), shift)
+        found = _compared(left, right, mapping, resumed_at, workers)
         note = f"A has {_ranks(a)} and B {_ranks(b)}: what they saw in pieces was put together"
         return msgspec.structs.replace(found, reason=f"{found.reason}; {note}" if found.reason else note)
-    found_all = {
-        rank: _compared(Side([a.readers[rank]]), Side([reader_b], shift), mapping, resumed_at)
-        for rank, reader_b in zip(a.readers, b.readers.values())
-    }
-    if len(found_all) == 1:
-        return next(iter(found_all.values()))
-    return _together(found_all)
+    if len(a.readers) == 1:
+        (reader_a,), (reader_b,) = a.readers.values(), b.readers.values()
+        return _compared(Side([reader_a]), Side([reader_b], shift), mapping, resumed_at, workers)
+    where = os.path.abspath(a.path), os.path.abspath(b.path)
+    tasks = [_Pair(*where, *both, mapping, resumed_at) for both in zip(a.readers, b.readers)]
+    found_all = (workers or Here()).map(_rank, tasks, paths=where)
+    return _together(dict(zip(a.readers, found_all)))
 
 
-def _compared(a: Side, b: Side, mapping: Mapping[str, str] | None, resumed_at: int | None) -> Comparison:
+class _Pair(NamedTuple):
+    """One rank of each side, as a task."""
+
+    a: str
+    b: str
+    rank_a: int
+    rank_b: int
+    mapping: Mapping[str, str] | None
+    resumed_at: int | None
+
+
+def _rank(task: _Pair) -> Comparison:
+    a, b, rank_a, rank_b, mapping, resumed_at = task
+    return _compared(Side([Reader(a, rank_a)]), Side([Reader(b, rank_b)], resumed_at or 0), mapping, resumed_at)
+
+
+def _compared(
+    a: Side, b: Side, mapping: Mapping[str, str] | None, resumed_at: int | None, workers: Workers | None = None
+) -> Comparison:
     if resumed_at is not None and resumed_at not in a.numbers:
         raise UsageError(f"A has no step {resumed_at}, at which B was resumed: its last is {(a.numbers or [-1])[-1]}")
-    found = compare_runs(a, b, mapping)
+    found = compare_runs(a, b, mapping, workers)
     if resumed_at is None or resumed_at not in b.numbers:
         return found
     back = restored(a, b, resumed_at, align(a, b, mapping))

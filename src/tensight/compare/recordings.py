@@ -18,8 +18,9 @@ from tensight.compare.operators import first_operator
 from tensight.compare.preflight import Difference, start_differs
 from tensight.compare.result import Comparison, Divergence, LossVerdict
 from tensight.compare.sides import Side
-from tensight.compare.values import Measured, Stored, measure
+from tensight.compare.values import Measured, Stored, measured_by
 from tensight.records import Stats, TensorInfo
+from tensight.workers import Here, Workers
 
 Array = np.ndarray[Any, Any]
 _MOST_ROWS = 2000
@@ -28,14 +29,16 @@ _MOVED = 0.3  # of a full update: more is not the doing of eps
 _MOST_VALUES = 1 << 24  # of a tensor that is looked at as a whole, to find a cause
 
 
-def compare_runs(a: Side, b: Side, mapping: Mapping[str, str] | None = None) -> Comparison:
+def compare_runs(
+    a: Side, b: Side, mapping: Mapping[str, str] | None = None, workers: Workers | None = None
+) -> Comparison:
     """Compare two runs; `mapping` names modules of `a` by those of `b` where names do not tell."""
     alignment = align(a, b, mapping)
     numbers = set(b.numbers)
     steps = [step for step in a.numbers if step in numbers]
     if not steps:
         return _nothing("the runs have no step in common")
-    walk = _Walk(a, b, alignment)
+    walk = _Walk(a, b, alignment, workers or Here())
     first_moments = list(of_step(a, b, steps[0], alignment))
     if not first_moments:
         return _nothing("no module, parameter or loss of one run could be found in the other: give a mapping file")
@@ -89,10 +92,11 @@ class Kept(NamedTuple):
 class _Walk:
     """Goes through the moments of each step and keeps what leaves the noise."""
 
-    def __init__(self, a: Side, b: Side, alignment: Alignment) -> None:
+    def __init__(self, a: Side, b: Side, alignment: Alignment, workers: Workers) -> None:
         self.a = a
         self.b = b
         self.alignment = alignment
+        self._workers = workers
         self.preflight: list[Difference] = []
         self.faults: list[Divergence] = []
         self.rows: list[dict[str, Any]] = []
@@ -109,14 +113,16 @@ class _Walk:
         into: dict[tuple[str, int], float] = {}  # errors of what each module was given
         own: dict[tuple[str, str], float] = {}  # errors of gradients, against their own size
         updates: list[tuple[Moment, Distance, Kept | None]] = []
-        for moment in moments:
+        pairs = [self._pair(moment) for moment in moments]
+        values = measured_by(self._workers, [pair for pair in pairs if pair is not None])
+        for moment, pair in zip(moments, pairs):
             kind = moment.a.kind
             if moment.stage not in ("start", "input") and kind != "loss":
                 floor.passed(moment.a.dtype, moment.b.dtype)
             scale = (
                 noise.SMALL_GRADIENT * gradients if kind == "gradient" else 1e-3 * flows if "gradient" in kind else 0.0
             )
-            kept = self._kept(moment)
+            kept = None if pair is None else Kept(*pair, next(values))
             distance = self._distance(moment, floor, scale, kept)
             error = distance.error if math.isfinite(distance.error) else 1e30
             exact = self.exact
@@ -211,13 +217,13 @@ class _Walk:
     def _of_module(self, module: str) -> float:
         return max((error for (path, _), error in self._weights.items() if path == module), default=0.0)
 
-    def _kept(self, moment: Moment) -> Kept | None:
+    def _pair(self, moment: Moment) -> tuple[Stored, Stored] | None:
         if moment.pieces or (moment.a.kind in ("weight", "buffer", "frozen") and moment.stage != "update"):
             return None  # a kept weight is that after the update
         x, y = self.a.kept(moment.step, moment.a.id), self.b.kept(moment.step, moment.b.id)
         if x is None or y is None or x.size != y.size or x.size != moment.stats_a.count:
             return None
-        return Kept(x, y, measure(x, y))
+        return x, y
 
     def _distance(self, moment: Moment, floor: Floor, scale: float, kept: Kept | None) -> Distance:
         if moment.stage == "start":

@@ -17,7 +17,7 @@ import numpy as np
 import safetensors.numpy
 
 from tensight.compare.values import stored
-from tensight.errors import FormatError, UsageError
+from tensight.errors import UNDECODABLE, FormatError, UsageError
 from tensight.records import Module
 
 Array = np.ndarray[Any, Any]
@@ -64,7 +64,7 @@ class Recorded:
             self.notes = msgspec.json.decode(path.read_bytes(), type=Notes)
         except OSError as error:
             raise UsageError(f"{self.folder} holds no reference ({path.name} cannot be read): record one") from error
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise FormatError(f"{path} is damaged: {error}") from error
         if self.notes.format != FORMAT:
             raise FormatError(f"{path} has format {self.notes.format}, and this version of Tensight reads {FORMAT}")

@@ -6,18 +6,21 @@ import json
 import math
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 
-from tensight.compare.noise import Distance
+from tensight.compare.noise import Distance, dot
 from tensight.errors import DamagedError
+from tensight.store import remote
+from tensight.workers import Workers, batches
 
 Array = np.ndarray[Any, Any]
 PIECE = 1 << 16  # values; what two pieces need stays in the processor's cache
+BATCH = 64 << 20  # bytes of one task
 MOST_ULP = 1 << 20  # distances in units of the last place are taken of tensors up to this size
 _SMALL, _LARGE = 1e-12, 1e15  # between these, squares of float32 neither vanish nor overflow
 _STORED = {
@@ -73,6 +76,7 @@ class Stored:
         self.dtype = np.dtype(dtype)
         self.shape = shape
         self.size = math.prod(shape)
+        self.nbytes = self.size * self.dtype.itemsize
 
     def pieces(self) -> Iterator[Array]:
         room = np.empty(min(PIECE, self.size), self.dtype)
@@ -95,6 +99,8 @@ class Stored:
 
 def stored(path: Path) -> dict[str, Stored]:
     """The tensors of a safetensors file that NumPy can hold; nothing when the file is gone."""
+    path = path.absolute()  # a worker may stand elsewhere
+    remote.fetch_missing(path)
     try:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
@@ -181,6 +187,20 @@ def measure(a: Values, b: Values) -> Measured:
     return total
 
 
+def measured_by(workers: Workers, pairs: Sequence[tuple[Stored, Stored]]) -> Iterator[Measured]:
+    """The columns of each pair in turn; `workers` share the reading."""
+    if not pairs:
+        return
+    tasks = batches(pairs, lambda pair: pair[0].nbytes + pair[1].nbytes, BATCH)
+    for answers in workers.map(_measure_all, tasks, paths={one.path for pair in pairs for one in pair}):
+        yield from answers
+
+
+def _measure_all(pairs: Sequence[tuple[Stored, Stored]]) -> list[Measured]:
+    """One task of a worker."""
+    return [measure(a, b) for a, b in pairs]
+
+
 def _quick(x: Array, y: Array, room: Array, total: Measured) -> tuple[float, float, float] | None:
     """A piece of float32 in single precision; None where that would not do."""
     n = x.size
@@ -191,7 +211,7 @@ def _quick(x: Array, y: Array, room: Array, total: Measured) -> tuple[float, flo
         largest = float(away.max())
         if not math.isfinite(largest):
             return None
-        ours, theirs = float(np.dot(x, x)), float(np.dot(y, y))
+        ours, theirs = dot(x, x), dot(y, y)
         if largest == 0.0:
             if ours and not _SMALL**2 < ours < _LARGE**2:
                 return None
@@ -216,7 +236,7 @@ def _quick(x: Array, y: Array, room: Array, total: Measured) -> tuple[float, flo
         total.max_abs = max(total.max_abs, largest)
         scale = math.ldexp(1.0, min(-math.frexp(largest)[1], 126))
         np.multiply(away, np.float32(scale), out=away)  # so that squares of small differences do not vanish
-        return ours, theirs, float(np.dot(away, away)) / scale / scale
+        return ours, theirs, dot(away, away) / scale / scale
 
 
 def _careful(x: Array, y: Array, total: Measured) -> tuple[float, float, float]:
@@ -237,7 +257,7 @@ def _careful(x: Array, y: Array, total: Measured) -> tuple[float, float, float]:
     total.within_5 += int(np.count_nonzero(relative <= 5e-3))
     total.max_abs = max(total.max_abs, float(away.max()))
     total.max_rel = max(total.max_rel, float(relative.max()))
-    return float(np.dot(size, size)), float(np.sum(np.abs(other) ** 2)), float(np.dot(away, away))
+    return dot(size, size), float(np.sum(np.abs(other) ** 2)), dot(away, away)
 
 
 def _ulp(x: Array, y: Array) -> float:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tensight.compare import checkpoints
+from tensight.compare.checkpoints import Checkpoint, Entry
 from tensight.compare.checkpoints.reports import paired
 from tensight.compare.noise import MARGIN, columns, elementwise, rounding
 from tensight.compare.preflight import Difference
 from tensight.compare.result import Comparison, Divergence, LossVerdict
+from tensight.workers import Here, Workers, batches
+
+_BATCH = 256 << 20  # bytes of one task, once its values are float64
 
 
-def compare_checkpoints(a: Path, b: Path) -> Comparison:
+def compare_checkpoints(a: Path, b: Path, workers: Workers | None = None) -> Comparison:
     """Compare two checkpoints parameter by parameter, names mapped."""
     one, other = checkpoints.read(a), checkpoints.read(b)
     pairs, only_a, only_b = paired(one, other)
@@ -29,31 +36,78 @@ def compare_checkpoints(a: Path, b: Path) -> Comparison:
     rows: list[dict[str, Any]] = []
     faults: list[Divergence] = []
     exact = not only_a and not only_b
+    looks = _looks(workers or Here(), a, b, [pair for pair in pairs if pair[3] == pair[2].shape])
     for name, left, right, shape in pairs:
         floor = max(rounding(left.dtype), rounding(right.dtype))
         module, module_b = left.name.rpartition(".")[0], right.name.rpartition(".")[0]
         if shape != right.shape:
             faults.append(_fault(name, module, module_b, float("inf"), floor, _shapes(left.shape, right.shape)))
             continue
-        x, y = left.numpy(), right.numpy()
-        distance = elementwise(x, y, floor)
-        different = distance.ratio > MARGIN
-        exact &= distance.error == 0
+        look = next(looks)
+        exact &= look.error == 0
         row = {
             "module": module,
             "module_b": module_b,
             "tensor": name,
-            "error": distance.error,
+            "error": look.error,
             "floor": floor,
-            "verdict": "different" if different else "rounding" if distance.error else "identical",
+            "verdict": "different" if look.different else "rounding" if look.error else "identical",
         }
-        rows.append({**row, **columns(x, y)})
-        if different:
-            faults.append(_fault(name, module, module_b, distance.error, floor, _cause(x, y)))
+        rows.append({**row, **look.columns})
+        if look.different:
+            faults.append(_fault(name, module, module_b, look.error, floor, look.cause))
     verdict = "not_comparable" if not pairs else "different" if faults else "identical" if exact else "rounding"
     reason = "" if pairs else "the checkpoints have no parameter in common"
     loss = LossVerdict(None, "none")
     return Comparison(verdict, preflight, loss, faults[0] if faults else None, faults, rows, reason)
+
+
+class Look(NamedTuple):
+    """Two parameters against each other."""
+
+    error: float
+    different: bool
+    columns: dict[str, float]
+    cause: str  # where they differ
+
+
+def _looks(
+    workers: Workers, a: Path, b: Path, pairs: list[tuple[str, Entry, Entry, tuple[int, ...]]]
+) -> Iterator[Look]:
+    """Each pair looked at, in turn. What travels to workers is names: they open the files themselves."""
+    if workers.count == 1:
+        yield from (_look(left, right) for _, left, right, _ in pairs)
+        return
+    files = (os.path.abspath(a), os.path.abspath(b))
+    for batch in workers.map(
+        _look_all,
+        (
+            (*files, [(left.name, right.name) for _, left, right, _ in some])
+            for some in batches(pairs, lambda pair: pair[1].count * 8, _BATCH)
+        ),
+        paths=files,
+    ):
+        yield from batch
+
+
+def _look_all(task: tuple[str, str, list[tuple[str, str]]]) -> list[Look]:
+    """One task of a worker."""
+    a, b, names = task
+    one, other = _opened(a, os.stat(a).st_mtime_ns), _opened(b, os.stat(b).st_mtime_ns)
+    return [_look(one.entries[left], other.entries[right]) for left, right in names]
+
+
+@lru_cache(maxsize=2)
+def _opened(path: str, changed: int) -> Checkpoint:
+    return checkpoints.read(path)
+
+
+def _look(left: Entry, right: Entry) -> Look:
+    floor = max(rounding(left.dtype), rounding(right.dtype))
+    x, y = left.numpy(), right.numpy()
+    distance = elementwise(x, y, floor)
+    different = distance.ratio > MARGIN
+    return Look(distance.error, different, columns(x, y), _cause(x, y) if different else "")
 
 
 def _fault(name: str, module: str, module_b: str, error: float, floor: float, cause: str) -> Divergence:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from tensight.errors import UsageError
+from tensight.errors import UNDECODABLE, UsageError
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ def find_beside(run_dir: Path) -> Address | None:
     """The address that was left in a run's folder, if one was."""
     try:
         return msgspec.json.decode((run_dir / BESIDE).read_bytes(), type=Address)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *UNDECODABLE):
         return None
 
 
@@ -113,7 +113,7 @@ def find(text: str, environ: Mapping[str, str] = os.environ) -> Address:
     port = int(port_text)
     try:
         left = msgspec.json.decode((state_folder(environ) / f"server-{port}.json").read_bytes(), type=Address)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *UNDECODABLE):
         left = Address(host, port, "")
     return Address(host, port, environ.get("TENSIGHT_TOKEN") or left.token, left.tls, left.trust)
 

@@ -10,12 +10,16 @@ import msgspec
 from tensight.control.commands import Command
 from tensight.control.machine import Machine
 from tensight.records import RunInfo, Watchpoint
+from tensight.records.audit import Who
 
 WIRE = 2
 """Version of these messages; both ends must have the same."""
 
 PATH = "/api/training"
 TOKEN_HEADER = "X-Tensight-Token"
+BY_HAND = "paused by hand"
+WHO_HEADER = "X-Tensight-Who"
+"""Who asks, where it is not a page: for the audit log alone, and believed."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -87,10 +91,11 @@ class Goodbye(msgspec.Struct, frozen=True, tag="goodbye"):
 
 
 class Request(msgspec.Struct, frozen=True, tag="request"):
-    """A command from a page."""
+    """A command from a page, or from whoever speaks for one."""
 
     id: int
     command: Command
+    who: Who = "page"
 
 
 class Pages(msgspec.Struct, frozen=True, tag="pages"):

@@ -14,6 +14,7 @@ from tensight.diagnosis.losses import LossCalls
 from tensight.diagnosis.modes import Modes
 from tensight.diagnosis.noted import Noted
 from tensight.diagnosis.order import CallOrder
+from tensight.diagnosis.reloads import Reloads
 from tensight.diagnosis.replicas import Alone
 from tensight.diagnosis.series import Series
 from tensight.diagnosis.trouble import Trouble
@@ -36,6 +37,7 @@ class Case:
         self.ledger = Ledger()
         self.order = CallOrder()
         self.modes = Modes()
+        self.reloads = Reloads()
         self.alone = Alone()
         self.losses = LossCalls()
         self.batches = Batches()
@@ -65,7 +67,7 @@ class Case:
     def network(self, network: Network) -> None:
         self.networks[network.name] = network
         self._modules.update({(network.name, module.path): module for module in network.modules})
-        self.ledger.add_network(network)
+        self.ledger.add_network(network, self.last_step + 1)
         self._layers.clear()
 
     def part(self, part: Part) -> None:
@@ -102,18 +104,20 @@ class Case:
             if series is None:
                 series = self.scalars[name] = Series()
             series.add(record.step, value)
+        prompt = False
         if record.events:
             self.order.follow(record.step, record.events)
             self.modes.follow(record.step, record.events)
+            self.reloads.follow(record.step, record.events)
             self.alone.follow(record.step, record.events)
             self.losses.follow(record.step, record.events)
             self.batches.follow(record.step, record.events)
             self.compiles.follow(record.step, record.events)
-            self.noted.follow(record.step, record.events)
+            prompt = self.noted.follow(record.step, record.events)
         if record.observations and record.depth:  # at the lightest depth the loss is all there is
             self._keep(record)
             self.ledger.follow(record.step, record.observations)
-        return self.trouble.follow(record)
+        return self.trouble.follow(record) or prompt
 
     def rest(self, record: StepRecord) -> None:
         """What came after the last step: no step of its own."""

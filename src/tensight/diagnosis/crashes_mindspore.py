@@ -45,6 +45,28 @@ def _syntax(crash: Crash, match: re.Match[str]) -> Explanation:
     )
 
 
+@when(r"Parse Lambda Function Fail")
+def _lambda(crash: Crash, match: re.Match[str]) -> Explanation:
+    return Explanation(
+        f"a lambda inside another expression cannot be compiled{_line(crash)}",
+        "graph mode and jit read the source of a function, and take a lambda only where it stands on a line of its own;"
+        " in PyNative mode the same line runs",
+        (
+            _INSTEAD["Lambda"] + ": def forward(x, y): return loss_fn(net(x), y), then value_and_grad(forward, …)",
+            "or run in PyNative mode: mindspore.set_context(mode=mindspore.PYNATIVE_MODE)",
+        ),
+    )
+
+
+@when(r"unexpected keyword argument 'every'")
+def _print_every(crash: Crash, match: re.Match[str]) -> Explanation:
+    return Explanation(
+        f"MindSpore's compiler takes tensight.print for its own print, which knows no every{_line(crash)}",
+        "in a graph whatever is called .print is MindSpore's own operator; under a name of its own it is Tensight's",
+        ("import it by name: from tensight import print as show, then show(…, every=…) inside construct",),
+    )
+
+
 @when(r"(?:Unsupported op \[|operator\[)(NPU\w*FloatStatus\w*|FloatStatus)\]|NPU\w*FloatStatus\w* .*not support")
 def _float_status(crash: Crash, match: re.Match[str]) -> Explanation:
     return Explanation(

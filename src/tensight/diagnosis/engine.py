@@ -36,7 +36,7 @@ class Engine:
         self.case = Case()
         self._rules = list(rules)
         self._on_error = on_error
-        self._rank = rank
+        self.rank = rank
         self._concluded: dict[Rule, list[Finding]] = {}
         self._since: dict[str, int] = {}  # the earliest step a finding was ever said to be true of
         self._told: set[str] = set()
@@ -124,9 +124,9 @@ class Engine:
         """With the rank, and the earliest step that was ever said."""
         since = min(finding.since_step, self._since.get(finding.key, finding.since_step))
         self._since[finding.key] = since
-        if since == finding.since_step and finding.rank == self._rank:
+        if since == finding.since_step and finding.rank == self.rank:
             return finding
-        return msgspec.structs.replace(finding, since_step=since, rank=self._rank)
+        return msgspec.structs.replace(finding, since_step=since, rank=self.rank)
 
     def _new(self) -> list[Finding]:
         new = [finding for finding in self.findings if finding.key not in self._told]

@@ -20,6 +20,7 @@ class Entry:
     first_gradient: int = -1  # step of the first gradient that was not zero
     first_move: int = -1
     held: bool = False  # by some optimizer
+    since: int = 0  # the step that saw it first: layers may be added while a training goes on
 
     @property
     def name(self) -> str:
@@ -76,7 +77,7 @@ class Ledger:
         """The parameter whose values a tensor holds."""
         return self._weights.get(tensor)
 
-    def add_network(self, network: Network) -> None:
+    def add_network(self, network: Network, step: int = 0) -> None:
         names = set()
         for parameter in network.parameters:
             if parameter.buffer:
@@ -85,7 +86,7 @@ class Ledger:
             key = (network.name, parameter.name)
             old = self._entries.get(key)
             if old is None or old.parameter.shape != parameter.shape:
-                self._entries[key] = Entry(network.name, parameter)
+                self._entries[key] = Entry(network.name, parameter, since=step)
                 for kind in ("gradient", "weight"):
                     tensor = self._unlinked.pop((kind, *key), None)
                     if tensor is not None:

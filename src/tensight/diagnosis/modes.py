@@ -28,6 +28,24 @@ class NetworkMode:
 
 
 @dataclass(slots=True)
+class Guide:
+    """A network that needs no gradients and is asked, step after step, while others are trained."""
+
+    parameter: str  # the weight that was marked
+    dtype: str
+    first_step: int
+    source: Source | None
+    written: int  # how often the weight had been written in place
+    marks: int = 1
+    shares: list[float] = field(default_factory=list)  # of its values that one mark after the other found unchanged
+    size: float = 0.0  # mean magnitude at the latest mark
+    last_step: int = -1
+    writes: int = 0  # in place, since the first mark
+    in_training: int = 0  # passes in training mode
+    in_eval: int = 0
+
+
+@dataclass(slots=True)
 class ActiveDropout:
     """Dropout that is random although the module around it is in evaluation mode."""
 
@@ -36,6 +54,7 @@ class ActiveDropout:
     source: Source | None
     count: int = 0
     p: float = 0.0
+    function: str = "dropout"
 
 
 @dataclass(slots=True)
@@ -44,6 +63,7 @@ class Modes:
 
     networks: dict[str, NetworkMode] = field(default_factory=dict)
     dropouts: dict[tuple[str, str], ActiveDropout] = field(default_factory=dict)
+    guides: dict[str, Guide] = field(default_factory=dict)
 
     def follow(self, step: int, events: tuple[Event, ...]) -> None:
         backward = updated = False
@@ -54,6 +74,7 @@ class Modes:
             if kind == "forward":
                 values = event.values
                 if not values.get("grad", True):
+                    self._guide(step, event)
                     if values.get("training"):
                         if blind is None:
                             blind = {}
@@ -77,6 +98,28 @@ class Modes:
         if backward and updated and forwards:
             for name, training in forwards.items():
                 self._count(step, self._of(name), training)
+
+    def _guide(self, step: int, event: Event) -> None:
+        values, unchanged = event.values, event.values.get("unchanged")
+        guide = self.guides.get(event.part)
+        if isinstance(unchanged, float):
+            written = values.get("written")
+            writes = written if isinstance(written, int) else -1
+            if guide is None or guide.parameter != values.get("frozen"):
+                guide = Guide(str(values.get("frozen")), str(values.get("dtype")), step, event.source, writes)
+                self.guides[event.part] = guide
+            else:
+                guide.marks += 1
+                guide.shares.append(unchanged)
+                size = values.get("size")
+                guide.size = size if isinstance(size, float) else 0.0
+                guide.writes = writes - guide.written if guide.written >= 0 else 0
+                guide.last_step = step
+        if guide is not None:
+            if values.get("training"):
+                guide.in_training += 1
+            else:
+                guide.in_eval += 1
 
     def _blind(self, step: int, blind: dict[str, list[Event]]) -> None:
         """Several passes in a row without gradients are an evaluation; one may be a rollout, a sample, a target."""
@@ -120,4 +163,5 @@ class Modes:
         if seen is None:
             seen = self.dropouts[event.part, place] = ActiveDropout(step, module, event.source)
             seen.p = float(p) if isinstance(p, (int, float)) else 0.0
+            seen.function = str(values.get("function") or "dropout")
         seen.count += 1

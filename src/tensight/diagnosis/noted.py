@@ -8,7 +8,9 @@ from tensight.records import Event
 
 KINDS = frozenset(
     {"attention", "casts", "cast_loss", "workers", "cut", "permuted", "stranger", "graph_alive", "loaded"}
+    | {"replicas_differ"}
 )
+PROMPT = frozenset({"replicas_differ"})  # what rules are asked about at once
 MOST = 128  # of each kind, the first ones
 
 
@@ -17,6 +19,7 @@ class Noted:
 
     >>> noted = Noted()
     >>> noted.follow(3, (Event("casts", part="net"),))
+    False
     >>> [(step, event.part) for step, event in noted.of("casts")]
     [(3, 'net')]
     """
@@ -24,12 +27,16 @@ class Noted:
     def __init__(self) -> None:
         self._events: dict[str, list[tuple[int, Event]]] = {}
 
-    def follow(self, step: int, events: Sequence[Event]) -> None:
+    def follow(self, step: int, events: Sequence[Event]) -> bool:
+        """Answers whether something is among them that should not wait."""
+        prompt = False
         for event in events:
             if event.kind in KINDS:
                 kept = self._events.setdefault(event.kind, [])
                 if len(kept) < MOST:
                     kept.append((step, event))
+                    prompt = prompt or event.kind in PROMPT
+        return prompt
 
     def of(self, kind: str) -> list[tuple[int, Event]]:
         return self._events.get(kind, [])

@@ -34,6 +34,13 @@ class OptimizerCalls:
     late_clips: int = 0  # clipped after a step had used the gradients
     first_late_clip: int = -1
     clips: list[tuple[float, float]] = field(default_factory=list)  # (norm, limit), the latest
+    waiting: Source | None = None  # of a backward pass since its gradients were cleared
+    left: Source | None = None  # the same, when another optimizer has stepped with that pass and this one has not
+    mixed: Source | None = None  # the same, when a backward pass of another line has added to what was left
+    leaked: int = 0  # steps on gradients of its own loss and of one that another optimizer had stepped with
+    unmixed: int = 0  # steps on gradients that were looked at and held nothing from before
+    leaked_from: Source | None = None
+    first_leak: int = -1
     again: int = 0  # steps on a backward pass that another optimizer, of the same parameters, had stepped with
     again_with: str = ""
     first_again: int = -1
@@ -125,6 +132,12 @@ class CallOrder:
                 calls.dirty = cleared is False
             calls.fresh = True
             calls.cleared = False
+            own = self._trains(calls.name, event.part) and event.part in self.networks_of.get(calls.name, ())
+            if own and cleared is not None and calls.left is not None and not calls.used_since_zero:
+                calls.unmixed += bool(cleared)
+                if not cleared and source is not None and calls.left != source:
+                    calls.mixed = calls.left
+            calls.waiting = source
         self._stepped_since.clear()
 
     def _stepped(self, step: int, event: Event) -> None:
@@ -144,6 +157,15 @@ class CallOrder:
                 calls.first_emptied = step
         else:
             self._shares(step, calls)
+        if calls.mixed is not None and not calls.used_since_zero:
+            calls.leaked += 1
+            calls.leaked_from = calls.mixed
+            if calls.first_leak < 0:
+                calls.first_leak = step
+        calls.mixed = calls.left = calls.waiting = None
+        for other in self.optimizers.values():
+            if other is not calls and other.waiting is not None and not other.used_since_zero:
+                other.left = other.waiting
         if calls.used_since_zero and calls.fresh and calls.dirty:
             calls.reused += 1
             if calls.first_reuse < 0:
@@ -173,7 +195,9 @@ class CallOrder:
             calls.zero_source = event.source or calls.zero_source
             calls.used_since_zero = 0
             calls.fresh = False
-        self._settle(used=False, step=step, source=event.source)
+            calls.mixed = calls.left = calls.waiting = None
+        # In the closure of a step (LBFGS) gradients are cleared after the step has read them.
+        self._settle(used=bool(event.values.get("inside")), step=step, source=event.source)
 
     def _settle(self, *, used: bool, step: int = -1, source: Source | None = None) -> None:
         """The backward passes that are waiting were used by an update, or cleared."""

@@ -17,7 +17,7 @@ from tensight.store.protobuf import field, fields, number
 
 MOST_BYTES = 1 << 30
 MOST_NODES = 2_000_000
-_LINE = re.compile(r"In file (.+?):(\d+)(?:~\d+)?(?:, \d+(?:~\d+)?)?/(.*)/\s*$")
+_LINE = re.compile(r"In file (.+?)(?::(\d+)|\((\d+)\))(?:~\d+)?(?:, \d+(?:~\d+)?)?/(.*?)/#?(?:<~~.*)?\s*$")
 
 
 class Node(NamedTuple):
@@ -27,6 +27,7 @@ class Node(NamedTuple):
     type: str
     inputs: tuple[str, ...] = ()
     stack: tuple[Source, ...] = ()  # innermost first
+    outputs: tuple[str, ...] = ()  # 'float32[4, 8]', as far as a file says it
 
 
 class Anf:
@@ -131,6 +132,9 @@ def source_line(text: str) -> Source | None:
     """
     >>> source_line("# In file net.py:10, 30~40/        x = self.conv1(x)/")
     Source(file='net.py', line=10, code='x = self.conv1(x)', function='')
+    >>> source_line("# In file net.py(263)/        output = self.conv2d(x, self.weight)/#").line  # MindSpore 1.x
+    263
     """
     found = _LINE.search(text)
-    return Source(found[1], int(found[2]), found[3].strip()) if found and len(found[2]) < 9 else None
+    number = (found[2] or found[3]) if found else ""
+    return Source(found[1], int(number), found[4].strip()) if found and len(number) < 9 else None

@@ -17,18 +17,18 @@ _KINDS: dict[str, NodeKind] = {
 }
 
 
-def _outside(builder: GraphBuilder, network: str, name: str, kind: NodeKind) -> int:
+def _outside(builder: GraphBuilder, network: str, name: str, kind: NodeKind, outputs: tuple[str, ...] = ()) -> int:
     path, _, own = name.rpartition(".")
-    return builder.add(own or name, builder.scope(network, path), kind=kind)
+    return builder.add(own or name, builder.scope(network, path), kind=kind, outputs=outputs)
 
 
-def record(name: str, step: int, graph: Anf, network: str = "") -> Graph:
+def record(name: str, step: int, graph: Anf, network: str = "", note: str = "read from a dump") -> Graph:
     """The graph in a run's words. Operators come in the order of the file, which is that of execution."""
     builder = GraphBuilder(name, step)
     places: dict[str, int] = {}
     for node in graph.nodes.values():
         if node.type.lower() in _KINDS and "/" not in node.name:
-            places[node.name] = _outside(builder, network, node.name, _KINDS[node.type.lower()])
+            places[node.name] = _outside(builder, network, node.name, _KINDS[node.type.lower()], node.outputs)
             continue
         at = place(node.name, node.type)
         for one in node.inputs:
@@ -40,6 +40,7 @@ def record(name: str, step: int, graph: Anf, network: str = "") -> Graph:
             builder.scope(network, at.module, at.type),
             phase=at.phase,
             inputs=[places[one] for one in node.inputs if one in places],
+            outputs=node.outputs,
             stack=builder.stack(frames),
         )
-    return builder.build(note="read from a dump")
+    return builder.build(note=note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import tensight
 from tensight.dump.concluding import Conclusions
 from tensight.dump.copying import copy_tensors
 from tensight.dump.graphs import record as graph_record
-from tensight.dump.measuring import measure
+from tensight.dump.measuring import Request, measured_by
 from tensight.dump.readers import scan
 from tensight.dump.readers.base import Dumped, Found, Raw
 from tensight.errors import TensightError
@@ -34,6 +34,7 @@ from tensight.records import (
 from tensight.store import Writer, layout, links
 from tensight.watchpoints import recommended
 from tensight.watchpoints.checker import Checker
+from tensight.workers import Here, Workers
 
 Progress = Callable[[int, int], None]
 _PARAMETERS = ("weight", "frozen", "buffer")
@@ -60,31 +61,37 @@ def import_dump(
     *,
     in_place: bool = False,
     progress: Progress = _quiet,
+    workers: Workers | None = None,
 ) -> Imported:
     """Read a dump of any known format and write it as a run to `folder`, or to one that is made when there is a dump.
 
-    `in_place` leaves the values where they are, which is only good for a run in Tensight's own cache.
+    `in_place` leaves the values where they are, which is only good for a run in Tensight's own cache. `workers` take
+    the statistics, which is where the time goes; what is written does not depend on who they are.
     """
     found, tensors = scan(path)
     chosen = _chosen(tensors)
     target = folder() if callable(folder) else Path(folder)
     ranks = sorted({one.rank for one in chosen})
     _missing(ranks, found)
+    by_rank: dict[int, list[Dumped]] = {rank: [] for rank in ranks}
+    for one in chosen:
+        by_rank[one.rank].append(one)
+    # ranks are introduced as the measuring gets to them, and written as it comes back
+    parts = {rank: _Rank(target, rank, len(ranks), found, in_place, by_rank[rank]) for rank in ranks}
+    wanted = (request for part in parts.values() for request in part.requests())
+    measured = measured_by(workers or Here(), wanted, found.root)
     done = 0
-    steps: set[int] = set()
-    for rank in ranks:
-        mine = [one for one in chosen if one.rank == rank]
-        part = _Rank(target, rank, len(ranks), found, in_place)
-        by_step: dict[int, list[Dumped]] = {}
-        for one in mine:
-            by_step.setdefault(one.step, []).append(one)
-        part.introduce(mine)
-        for step in sorted(by_step):
-            part.step(step, by_step[step])
-            done += len(by_step[step])
-            progress(done, len(chosen))
-        part.close(len(by_step))
-        steps |= set(by_step)
+    try:
+        for part in parts.values():
+            part.open()
+            for step in sorted(part.by_step):
+                part.step(step, measured)
+                done += len(part.by_step[step])
+                progress(done, len(chosen))
+            part.close()
+    finally:
+        measured.close()
+    steps = {step for part in parts.values() for step in part.by_step}
     troubles = list(found.troubles)
     if found.left_out:
         troubles.append(f"{found.left_out} more such sentences were left out")
@@ -118,11 +125,15 @@ def _missing(ranks: Sequence[int], found: Found) -> None:
 class _Rank:
     """Writes one rank of the run."""
 
-    def __init__(self, folder: Path, rank: int, ranks: int, found: Found, in_place: bool) -> None:
+    def __init__(
+        self, folder: Path, rank: int, ranks: int, found: Found, in_place: bool, tensors: Sequence[Dumped]
+    ) -> None:
         self._rank = rank
         self._found = found
         self._in_place = in_place
-        info = RunInfo(
+        self._folder = folder
+        self._tensors = tensors
+        self._info = RunInfo(
             id=folder.name,
             command=("tensight", "import", str(found.root)),
             started=time.time(),
@@ -133,27 +144,60 @@ class _Rank:
             ranks=max(ranks, rank + 1),
             level="op",
         )
-        self._writer = Writer(folder, info, retention_bytes=1 << 50, tensor_bytes=1 << 60)
-        points = list(recommended.watchpoints(first_id=1))
-        for point in points:
-            self._writer.watchpoint(point)
-        self._checker = Checker(points, on_error=lambda where, error: None)
+        self._points = list(recommended.watchpoints(first_id=1))
+        self._checker = Checker(self._points, on_error=lambda where, error: None)
         self._infos: dict[tuple[str, str, str, str], TensorInfo] = {}
         self._known: dict[int, TensorInfo] = {}
         self._weights: dict[int, tuple[int, Raw]] = {}  # step and values of the last look, by tensor
+        self.by_step: dict[int, list[Dumped]] = {}
+        for one in tensors:
+            self.by_step.setdefault(one.step, []).append(one)
 
-    def introduce(self, tensors: Sequence[Dumped]) -> None:
-        networks = networks_of(tensors)
-        for network in networks:
-            self._writer.network(network)
+    def _settle(self) -> None:
+        """Give every tensor its number, and every step its order."""
+        if self._infos:
+            return
         order = self._found.orders.get(self._rank, {})
-        for one in sorted(tensors, key=lambda one: (order.get(one.text, 1 << 60), one.time)):
+        for one in sorted(self._tensors, key=lambda one: (order.get(one.text, 1 << 60), one.time)):
             key = _key(one)
             if key not in self._infos:
                 info = msgspec.structs.replace(one.info, id=len(self._infos))
                 self._infos[key] = info
                 self._known[info.id] = info
-                self._writer.tensor(info)
+        for tensors in self.by_step.values():
+            timed = len({one.time for one in tensors}) > 1
+            tensors.sort(key=lambda one: (one.time, 0) if timed else (0, order.get(one.text, 1 << 60)))
+
+    def requests(self) -> Iterator[Request]:
+        """What must be measured, in the order in which `step` asks for it."""
+        self._settle()
+        for step in sorted(self.by_step):
+            for one in self.by_step[step]:
+                if _is_whole(one):
+                    yield self._request(one, step)
+
+    def _request(self, one: Dumped, step: int) -> Request:
+        assert one.raw is not None  # it is whole
+        info = self._infos[_key(one)]
+        before = None
+        if info.kind == "weight":
+            last = self._weights.get(info.id)
+            before = last[1] if last is not None and last[0] == step - 1 else None
+            self._weights[info.id] = (step, one.raw)
+        return Request(one.raw, self._checker.needs(info), before)
+
+    def open(self) -> None:
+        """Begin the recording: models, tensors, graphs."""
+        self._settle()
+        tensors = self._tensors
+        self._writer = Writer(self._folder, self._info, retention_bytes=1 << 50, tensor_bytes=1 << 60)
+        for point in self._points:
+            self._writer.watchpoint(point)
+        networks = networks_of(tensors)
+        for network in networks:
+            self._writer.network(network)
+        for info in self._known.values():
+            self._writer.tensor(info)
         self._conclusions = Conclusions(networks, self._known, self._rank)
         name_of_most = Counter(one.info.network for one in tensors).most_common(1)[0][0]
         for (rank, name), graph in self._found.graphs.items():
@@ -161,15 +205,19 @@ class _Rank:
                 first = min(one.step for one in tensors)
                 self._writer.graph(graph_record(name, first, graph, name_of_most or "network"))
 
-    def step(self, step: int, tensors: list[Dumped]) -> None:
-        order = self._found.orders.get(self._rank, {})
-        timed = len({one.time for one in tensors}) > 1
-        tensors.sort(key=lambda one: (one.time, 0) if timed else (0, order.get(one.text, 1 << 60)))
+    def step(self, step: int, measured: Iterator[Stats | str]) -> None:
+        tensors = self.by_step[step]
         seen: list[Observation] = []
         kept: dict[int, Raw] = {}
         for one in tensors:
             info = self._infos[_key(one)]
-            stats = self._statistics(one, info, step)
+            stats = one.stats
+            if _is_whole(one):
+                answer = next(measured)
+                if isinstance(answer, str):
+                    self._found.trouble(answer)
+                else:
+                    stats = answer
             if stats is not None:
                 shape = None if one.info.shape == info.shape else one.info.shape
                 seen.append(Observation(info.id, len(seen), stats, info.phase, shape=shape))
@@ -192,27 +240,13 @@ class _Rank:
         self._conclusions.step(record)
         self._keep(step, kept)
 
-    def close(self, steps: int) -> None:
+    def close(self) -> None:
         count = len(self._known)
         self._writer.coverage(Coverage(tensors=count, watched=count))
         self._writer.findings(self._conclusions.findings())
+        steps = len(self.by_step)
         self._writer.end(RunEnd("finished", time.time(), None, steps, lost=tuple(self._found.troubles)))
         self._writer.close()
-
-    def _statistics(self, one: Dumped, info: TensorInfo, step: int) -> Stats | None:
-        raw = one.raw
-        if raw is None or (one.stats is not None and one.stats.count > raw.elements):  # only a sample was written
-            return one.stats
-        before = None
-        if info.kind == "weight":
-            last = self._weights.get(info.id)
-            before = last[1] if last is not None and last[0] == step - 1 else None
-            self._weights[info.id] = (step, raw)
-        try:
-            return measure(raw, self._checker.needs(info), before)
-        except (TensightError, OSError) as error:
-            self._found.trouble(f"{raw.file.name}: {error}")
-            return one.stats
 
     def _keep(self, step: int, kept: dict[int, Raw]) -> None:
         if not kept:
@@ -259,6 +293,11 @@ def networks_of(tensors: Iterable[Dumped]) -> list[Network]:
         Network(name or "network", name or "network", tuple(found.values()), tuple(parameters.get(name, {}).values()))
         for name, found in modules.items()
     ]
+
+
+def _is_whole(one: Dumped) -> bool:
+    """Whether all values are there to be measured, and not only a sample of them."""
+    return one.raw is not None and (one.stats is None or one.stats.count <= one.raw.elements)
 
 
 def _key(one: Dumped) -> tuple[str, str, str, str]:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from tensight.dump.readers.base import Array, Raw
-from tensight.errors import DamagedError
+from tensight.errors import DamagedError, TensightError
 from tensight.records import Change, Needs, Stats, Within
 from tensight.stats import native, statistics
 from tensight.store.links import widened
+from tensight.workers import Workers, batches
 
 PIECE = 16 << 20
 """Bytes that are read at once."""
+BATCH = 64 << 20
+"""Bytes of one task."""
 _NO_NEEDS = Needs()
 _EXOTIC = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
@@ -35,6 +39,45 @@ def measure(raw: Raw, needs: Needs = _NO_NEEDS, before: Raw | None = None) -> St
         total = part if total is None else merged(total, part)
     assert total is not None  # there is at least one value
     return total
+
+
+class Request(NamedTuple):
+    """A tensor to be measured, wherever that is done."""
+
+    raw: Raw
+    needs: Needs = _NO_NEEDS
+    before: Raw | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return self.raw.nbytes
+
+
+def measured_by(workers: Workers, requests: Iterable[Request], root: Path) -> Generator[Stats | str, None, None]:
+    """Statistics of each in turn, or a sentence about what could not be read; `root` is what workers must see."""
+    here = os.path.abspath
+    absolute = (
+        Request(
+            request.raw._replace(file=Path(here(request.raw.file))),
+            request.needs,
+            None if request.before is None else request.before._replace(file=Path(here(request.before.file))),
+        )
+        for request in requests
+    )
+    tasks = batches(absolute, lambda request: request.nbytes, BATCH)
+    for answers in workers.map(measure_all, tasks, paths=[root]):
+        yield from answers
+
+
+def measure_all(requests: Sequence[Request]) -> list[Stats | str]:
+    """One task of a worker."""
+    answers: list[Stats | str] = []
+    for raw, needs, before in requests:
+        try:
+            answers.append(measure(raw, needs, before))
+        except (TensightError, OSError) as error:
+            answers.append(f"{raw.file.name}: {error}")
+    return answers
 
 
 def pieces(raw: Raw) -> Iterator[Array]:

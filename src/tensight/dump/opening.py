@@ -15,14 +15,15 @@ from tensight.dump.importing import Progress, import_dump
 from tensight.dump.readers import looks_like_dump
 from tensight.store import is_run
 from tensight.store.links import dumps_folder
+from tensight.workers import Workers
 
 FORMAT = 2  # of what is cached; another one is made again
 _MOST_LOOKED_AT = 200_000
 _SILENT = 2.0  # seconds
 
 
-def run_of(path: str | Path, progress: Progress | None = None) -> Path | None:
-    """The run that shows a dump, made now or before; None when the folder is no dump.
+def run_of(path: str | Path, progress: Progress | None = None, workers: Workers | None = None) -> Path | None:
+    """The run that shows a dump, made now or before, with the help of `workers`; None when the folder is no dump.
 
     The values stay in the dump. A dump that has changed since is read again.
     """
@@ -42,7 +43,13 @@ def run_of(path: str | Path, progress: Progress | None = None) -> Path | None:
         made = Path(tempfile.mkdtemp(prefix="tensight-dump-"))
         target = made / name
     try:
-        import_dump(folder, made / name, in_place=target.parent != made, progress=progress or shown_progress(folder))
+        import_dump(
+            folder,
+            made / name,
+            in_place=target.parent != made,
+            progress=progress or shown_progress(folder),
+            workers=workers,
+        )
         if target.parent != made:
             try:
                 os.replace(made, target.parent)

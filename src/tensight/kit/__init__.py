@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tensight.kit.callbacks.summary import SummaryCollector
     from tensight.kit.checkpoints import load_checkpoint, save_checkpoint
     from tensight.kit.data_check import check_batch, check_dataset
-    from tensight.kit.hooks import on_backward, on_forward, on_forward_pre, on_gradient, on_saved
+    from tensight.kit.hooks import on_backward, on_forward, on_forward_pre, on_gradient, on_parameter, on_saved
     from tensight.kit.logs import get_logger
     from tensight.kit.loop import Loop
     from tensight.kit.loss_landscape import landscape
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from tensight.kit.rate_range import range_test
     from tensight.kit.summaries import compare_summaries, read_summary
 
-# where each name lives
+# where each name lives; the others are metrics
 _PUBLIC = {
     "launch_blocking": "blocking",
     **dict.fromkeys(("Callback", "Params", "RunContext"), "callbacks.callback"),
@@ -65,36 +65,13 @@ _PUBLIC = {
     "SummaryCollector": "callbacks.summary",
     **dict.fromkeys(("load_checkpoint", "save_checkpoint"), "checkpoints"),
     **dict.fromkeys(("check_batch", "check_dataset"), "data_check"),
-    **dict.fromkeys(("on_backward", "on_forward", "on_forward_pre", "on_gradient", "on_saved"), "hooks"),
+    **dict.fromkeys(
+        ("on_backward", "on_forward", "on_forward_pre", "on_gradient", "on_parameter", "on_saved"), "hooks"
+    ),
     "landscape": "loss_landscape",
     "get_logger": "logs",
     "Loop": "loop",
     **dict.fromkeys(("DynamicLossScaleManager", "FixedLossScaleManager"), "loss_scale"),
-    **dict.fromkeys(
-        (
-            "AUC",
-            "F1",
-            "MAE",
-            "MSE",
-            "ROC",
-            "Accuracy",
-            "BleuScore",
-            "ConfusionMatrix",
-            "CosineSimilarity",
-            "Dice",
-            "Fbeta",
-            "Loss",
-            "Metric",
-            "Perplexity",
-            "Precision",
-            "Recall",
-            "Tolerance",
-            "Top1CategoricalAccuracy",
-            "Top5CategoricalAccuracy",
-            "TopKCategoricalAccuracy",
-        ),
-        "metrics",
-    ),
     "Model": "model",
     **dict.fromkeys(("low_precision", "scale_one_test"), "precision"),
     "range_test": "rate_range",
@@ -157,6 +134,7 @@ __all__ = [
     "on_forward",
     "on_forward_pre",
     "on_gradient",
+    "on_parameter",
     "on_saved",
     "range_test",
     "read_summary",
@@ -166,9 +144,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _PUBLIC:
+    if name not in __all__:
         raise AttributeError(f"module 'tensight.kit' has no attribute {name!r}")
-    found: object = getattr(importlib.import_module(f"tensight.kit.{_PUBLIC[name]}"), name)
+    found: object = getattr(importlib.import_module(f"tensight.kit.{_PUBLIC.get(name, 'metrics')}"), name)
     globals()[name] = found
     return found
 

@@ -6,6 +6,7 @@
     tensight.on_forward("head", fn)                  fn(name, inputs, output)
     tensight.on_forward_pre("head", fn)              fn(name, inputs)
     tensight.on_backward("head", fn)                 fn(name, grad_input, grad_output)
+    tensight.on_parameter("head.weight", fn)         fn(name, parameter), whenever the module uses it
 
 What a function answers takes the place of what it was shown, None leaves it. All answer `Hooks`; `remove()` takes them
 off. Without `network` the networks of the running session are meant, those found later too.
@@ -23,10 +24,11 @@ from tensight.errors import UsageError
 from tensight.kit.backend import Backend, Removable, backend_of, imported
 from tensight.kit.logs import get_logger
 from tensight.records import TensorInfo
-from tensight.session import hooking
+from tensight.session import auditing, hooking
 from tensight.watchpoints.selectors import Selector
 
 Function = Callable[..., Any]
+_SHOWN = {"on_gradient": "gradient", "on_backward": "gradient", "on_forward": "output", "on_forward_pre": "input"}
 Place = tuple[str, Callable[[], Removable]]  # name, and what sets a hook there
 
 
@@ -40,6 +42,7 @@ class Hooks:
         self._find = find
         self._handles: list[Removable] = []
         self._seen: list[Any] = []
+        self._changed: set[str] = set()
         self.removed = False
 
     def __repr__(self) -> str:
@@ -83,6 +86,18 @@ class Hooks:
 
         return call
 
+    def _noted(self, call: Function, name: str) -> Function:
+        """The call, and a line in the run's audit log when its answer takes the place of what it was shown."""
+
+        def told(*args: Any) -> Any:
+            answer = call(*args)
+            if answer is not None and name not in self._changed:  # once: a hook may answer in every step
+                self._changed.add(name)
+                auditing.note("python", f"{_SHOWN[self.text.partition(' ')[0]]} changed by a hook", name)
+            return answer
+
+        return told
+
 
 def on_gradient(where: Any, function: Function, network: Any = None) -> Hooks:
     """Call `function(gradient)`, or `function(name, gradient)` when it takes two, on every gradient that is meant.
@@ -94,7 +109,7 @@ def on_gradient(where: Any, function: Function, network: Any = None) -> Hooks:
     for backend in imported():
         if backend.is_tensor(where):
             hooks = Hooks("on_gradient of a tensor")
-            call = hooks._counted(_with_name(function, "tensor", 1))
+            call = hooks._noted(hooks._counted(_with_name(function, "tensor", 1)), "a tensor")
             hooks._add("tensor", backend.on_tensor_gradient(where, call))
             return hooks
     selector = _selector("on_gradient", where)
@@ -104,11 +119,12 @@ def on_gradient(where: Any, function: Function, network: Any = None) -> Hooks:
         for name, parameter in backend.parameters(root):
             node, _, slot = name.rpartition(".")
             if selector.selects(TensorInfo(0, "gradient", node, slot), frozenset({"gradient"})):
-                call = _with_name(counted, name, 1)
+                call = hooks._noted(_with_name(counted, name, 1), name)
                 yield name, functools.partial(backend.on_tensor_gradient, parameter, call)
         for path, kind, module in backend.modules(root):
             if selector.selects(TensorInfo(0, "output_gradient", path, "output", type=kind), frozenset()):
-                yield path, functools.partial(backend.on_output_gradient, module, _with_name(counted, path, 1))
+                call = hooks._noted(_with_name(counted, path, 1), path)
+                yield path, functools.partial(backend.on_output_gradient, module, call)
 
     return _set("on_gradient", where, find, network)
 
@@ -126,6 +142,25 @@ def on_forward_pre(where: str, function: Function, network: Any = None) -> Hooks
 def on_backward(where: str, function: Function, network: Any = None) -> Hooks:
     """Call `function(name, grad_input, grad_output)` in the backward pass of modules that the selector names."""
     return _modules("on_backward", where, function, network, 2)
+
+
+def on_parameter(where: str, function: Function, network: Any = None) -> Hooks:
+    """Call `function(parameter)`, or `function(name, parameter)`, whenever the module that owns a parameter is called.
+
+    What it answers is used in that call in the parameter's place, and gradients go through it to the parameter.
+    """
+    selector = _selector("on_parameter", where)
+
+    def find(backend: Backend, hooks: Hooks, root: Any) -> Iterator[Place]:
+        counted = hooks._counted(function)
+        owners = {path: module for path, _, module in backend.modules(root)}
+        for name, _ in backend.parameters(root):
+            node, _, slot = name.rpartition(".")
+            if node in owners and selector.selects(TensorInfo(0, "weight", node, slot), frozenset({"weight"})):
+                call = _with_name(counted, name, 1)
+                yield name, functools.partial(backend.on_parameter, owners[node], slot, call)
+
+    return _set("on_parameter", where, find, network)
 
 
 @contextlib.contextmanager
@@ -152,7 +187,7 @@ def _modules(what: str, where: str, function: Function, network: Any, values: in
         counted = hooks._counted(function)
         for path, kind, module in backend.modules(root):
             if selector.selects(TensorInfo(0, "output", path, "output", type=kind), frozenset({"output"})):
-                call = _with_name(counted, path, values)
+                call = hooks._noted(_with_name(counted, path, values), path)
                 yield path, functools.partial(getattr(backend, what), module, call)
 
     return _set(what, where, find, network)

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import msgspec
 
+from tensight.control.messages import WHO_HEADER
 from tensight.errors import UsageError
 from tensight.watchpoints import spec
 
@@ -80,7 +81,7 @@ class Driving:
         request = urllib.request.Request(
             self._base + path,
             None if data is None else json.dumps(data).encode(),
-            {"Cookie": self._cookie, "Content-Type": "application/json"},
+            {"Cookie": self._cookie, "Content-Type": "application/json", WHO_HEADER: "mcp"},
             method=method,
         )
         try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from tensight.errors import DamagedError, NameNotFound
+from tensight.errors import UNDECODABLE, DamagedError, NameNotFound
 from tensight.records.timing import Profile
 from tensight.store import layout
 
@@ -42,14 +42,19 @@ def read(path: Path) -> Profile:
         if path.stat().st_size > MOST_BYTES:
             raise DamagedError(f"{path}: is larger than any profile; it was not written by tensight profile")
         return msgspec.msgpack.decode(path.read_bytes(), type=Profile)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise DamagedError(f"{path}: cannot be read as a profile ({error}); take it again") from None
 
 
 def profiles(folder: Path) -> list[Profile]:
     """The profiles of all ranks of a run, in order; none when it was not profiled."""
-    found = sorted(folder.glob(f"rank-*/{PROFILE}"), key=lambda path: int(path.parent.name.removeprefix("rank-") or 0))
-    return [read(path) for path in found]
+    found = [path for path in folder.glob(f"rank-*/{PROFILE}") if _rank(path) is not None]
+    return [read(path) for path in sorted(found, key=lambda path: _rank(path) or 0)]
+
+
+def _rank(path: Path) -> int | None:
+    number = path.parent.name.removeprefix("rank-")
+    return int(number) if number.isascii() and number.isdecimal() else None
 
 
 def need(folder: Path) -> list[Profile]:

@@ -7,6 +7,8 @@ import gzip
 import io
 import json
 import os
+import re
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +18,11 @@ from tensight.errors import FormatError, NameNotFound
 
 CHUNK = 1 << 20
 LONGEST = 64 << 20  # characters of one event
+MOST_RATIO = 100  # traces pack to a twentieth
+SMALL = 32 << 20
 MOST_NAMES = 20_000
 DEEPEST = 2000
+_BETWEEN = re.compile(r"[ \t\r\n,]*")
 Progress = Callable[[int, int], None]
 
 
@@ -51,7 +56,7 @@ class TraceSummary:
 def summarise(path: Path, progress: Progress | None = None) -> TraceSummary:
     """Add up a trace. Times of events inside others are taken off when the file has them in order of time."""
     summary = TraceSummary()
-    open_events: dict[tuple[Any, Any], list[tuple[float, TraceRow]]] = {}
+    open_events: dict[tuple[str, str], list[tuple[float, TraceRow]]] = {}
     for event in events(path, progress):
         if event.get("ph") != "X":
             continue
@@ -77,7 +82,7 @@ def summarise(path: Path, progress: Progress | None = None) -> TraceSummary:
             summary.processes.add(str(event.get("pid", ""))[:80])
         if name.startswith("ProfilerStep#") and len(summary.steps) < 100_000:
             summary.steps.append((name, length))
-        stack = open_events.setdefault((event.get("pid"), event.get("tid")), [])
+        stack = open_events.setdefault((str(event.get("pid"))[:80], str(event.get("tid"))[:80]), [])
         while stack and stack[-1][0] < start + length:
             stack.pop()
         if stack:
@@ -143,10 +148,9 @@ class _Buffer:
     def next_value(self) -> int | None:
         """Skip to the next value; None when the list is over."""
         while True:
-            held, at = self._held, self._at
-            while at < len(held) and held[at] in " \t\r\n,":
-                at += 1
-            self._at = at
+            held = self._held
+            found = _BETWEEN.match(held, self._at)
+            self._at = at = found.end() if found is not None else self._at
             if at < len(held):
                 return None if held[at] == "]" else at
             if not self._more():
@@ -175,12 +179,37 @@ def _opened(path: Path, progress: Progress | None) -> Iterator[IO[str]]:
     with open(path, "rb") as raw:
         counted = _Counted(raw, size, progress) if progress is not None else raw
         packed = raw.peek(2)[:2] == b"\x1f\x8b"
-        source: Any = gzip.GzipFile(fileobj=counted) if packed else counted
+        source: Any = _Unpacked(gzip.GzipFile(fileobj=counted), path, size) if packed else counted
         try:
-            with io.TextIOWrapper(source, encoding="utf-8", errors="replace") as text:
+            with io.TextIOWrapper(
+                source if not packed else io.BufferedReader(source, CHUNK), encoding="utf-8", errors="replace"
+            ) as text:
                 yield text
-        except (gzip.BadGzipFile, EOFError) as error:
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise FormatError(f"{path}: the packed file is damaged ({error})") from None
+
+
+class _Unpacked(io.RawIOBase):
+    """A packed file that is refused when it unpacks to more than any trace does."""
+
+    def __init__(self, inner: gzip.GzipFile, path: Path, size: int) -> None:
+        super().__init__()
+        self._inner, self._path, self._read = inner, path, 0
+        self._most = max(SMALL, MOST_RATIO * size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._inner.readinto(buffer)
+        self._read += count
+        if self._read > self._most:
+            raise FormatError(f"{self._path}: is refused, since it unpacks to more than {self._most:,} bytes")
+        return count
+
+    def close(self) -> None:
+        self._inner.close()
+        super().close()
 
 
 class _Counted(io.RawIOBase):

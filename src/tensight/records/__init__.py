@@ -11,6 +11,7 @@ from tensight.records.hit import ErrorCode, Hit, Watchpoint
 from tensight.records.network import Module, Network, Parameter, Part
 from tensight.records.observation import Observation, TensorInfo
 from tensight.records.run import Coverage, Ended, Gap, Replay, ReplayStatus, RunEnd, RunInfo
+from tensight.records.shard import Shard
 from tensight.records.source import Source
 from tensight.records.statistics import Change, Needs, Stats, Within
 from tensight.records.step import Depth, StepRecord
@@ -43,6 +44,7 @@ __all__ = [
     "ReplayStatus",
     "RunEnd",
     "RunInfo",
+    "Shard",
     "Source",
     "Stats",
     "StepRecord",

@@ -27,6 +27,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       casts, cast_loss number formats left and come back to in a step; whole numbers that a format cannot hold
       workers          part=loader; generator, same, workers: workers that draw the same random numbers
       cut, permuted, stranger, graph_alive, loaded   lines of code that rules about wiring and data point to
+      agreement        part=Part of kind 'agreement'; update, step, sums, late: what ranks should hold alike
+      replicas_differ  part=network; kind, name, step, others, ranks, agreed, words: what they do not
       compile          part=network; a graph was captured: graphs, breaks, recompiles (so far), frame, again, reason
     """
 

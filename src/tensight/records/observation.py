@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tensight.records.shard import Shard
 from tensight.records.source import Source
 from tensight.records.statistics import Stats
 from tensight.records.words import Kind, Phase
@@ -31,6 +32,7 @@ class TensorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     phase: Phase = "forward"
     source: Source | None = None
     forward: int | None = None  # for operator gradients: id of the forward operator's tensor
+    shard: Shard | None = None  # when a rank holds only a part; `shape` is that of the part
 
     @property
     def name(self) -> str:

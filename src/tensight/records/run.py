@@ -29,6 +29,8 @@ class RunInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     cwd: str = ""
     level: str = "watch"
     budget: float = 5.0
+    resumes: str = ""  # name of the run that it goes on with, in the same folder
+    resumed_after: int = 0  # steps of that run that count
 
 
 class RunEnd(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from tensight.errors import FormatError
+from tensight.errors import UNDECODABLE, FormatError
 from tensight.store import layout
 from tensight.store.process import alive
 
@@ -70,7 +70,7 @@ def read(folder: Path, rank: int) -> Beat | None:
         return msgspec.json.decode(path.read_bytes(), type=Beat)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, *UNDECODABLE) as error:
         raise FormatError(f"{path} cannot be read: {error}.") from None
 
 

@@ -9,6 +9,8 @@ from tensight.records import Finding
 from tensight.runs.blocks import place
 from tensight.runs.words import number, paragraph
 
+_NONFINITE = "numeric-nonfinite"
+
 
 class Findings(Sequence[Finding]):
     """Findings, the most certain root cause first."""
@@ -49,6 +51,9 @@ def merge(by_rank: Mapping[int, Sequence[Finding]]) -> list[Finding]:
             known = best.get(finding.key)
             if known is None or finding.since_step < known.since_step:
                 best[finding.key] = finding
+    first = min((one.since_step for one in best.values() if one.category == _NONFINITE), default=None)
+    if first is not None:  # what is not finite on one rank reaches all others by the next collective
+        best = {key: one for key, one in best.items() if one.category != _NONFINITE or one.since_step == first}
     return sorted(best.values(), key=lambda finding: (-finding.confidence, finding.since_step, finding.rank))
 
 

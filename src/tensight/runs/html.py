@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 
 from tensight.records import Coverage, Finding
+from tensight.runs import history
 from tensight.runs.blocks import place
 from tensight.runs.blocks import plain as shown
 from tensight.runs.curve import curve
@@ -134,8 +135,11 @@ def _crash(run: Run) -> str:
 
 
 def _losses(run: Run, findings: Sequence[Finding]) -> str:
-    points = [(step.step, step.loss) for step in run.steps.heads() if step.loss is not None]
-    drawn = curve(points, {finding.since_step: shown(finding.title) for finding in findings}) if points else ""
+    points = history.losses(run)
+    legs = history.legs(run)
+    marks = {leg.first: f"resumed as {shown(leg.run.name)}" for leg in legs[1:]}
+    marks |= {legs[-1].first + finding.since_step: shown(finding.title) for finding in findings}
+    drawn = curve(points, marks) if points else ""
     if not points:
         return "<h2>Loss</h2><p>No loss was seen.</p>"
     if not drawn:

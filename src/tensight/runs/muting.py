@@ -34,7 +34,7 @@ def load_baseline(path: str | Path) -> set[str]:
         data: Any = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except OSError as error:
         raise UsageError(f"the baseline {path} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"the baseline {path} is not well formed: {error}") from error
     listed = data.get("findings") if isinstance(data, dict) else data
     if not isinstance(listed, list):
@@ -79,7 +79,8 @@ def _key(entry: Any, path: Path) -> str:
     if isinstance(entry, str):
         return entry
     if isinstance(entry, dict) and isinstance(entry.get("fault"), str):  # a finding as reports hold it
-        where = entry.get("where") or {}
+        where = entry.get("where")
+        where = where if isinstance(where, dict) else {}
         place = Where(module=where.get("module"), parameter=where.get("parameter"))
         return Finding(entry["fault"], "", "", 0.0, 0, place, "").key
     raise UsageError(f"the baseline {path} has an entry that is no key of a finding: {entry!r}")

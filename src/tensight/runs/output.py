@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from tensight.errors import UNDECODABLE
 from tensight.store import layout
 
 MOST_BYTES = 1 << 20  # of a file; there are two, the older one is dropped when the newer is full
@@ -53,6 +54,6 @@ def read(folder: Path, rank: int, most: int = 2000) -> list[Line]:
     for name in NAMES:
         with contextlib.suppress(FileNotFoundError):
             for data in (layout.part(folder, rank) / name).read_bytes().splitlines():
-                with contextlib.suppress(msgspec.MsgspecError):
+                with contextlib.suppress(*UNDECODABLE):
                     lines.append(_decode(data))
     return lines[-most:]

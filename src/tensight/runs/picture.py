@@ -15,6 +15,7 @@ from tensight.errors import UsageError
 Array = np.ndarray[Any, Any]
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 CHUNK = 1 << 18  # values at a time: they stay in the processor's own memory
+FEW, ORDINARY = 64, 1e30  # rows whose sum single precision holds well, and values whose sum it holds at all
 SAMPLE = 1_000_000  # values of which quantiles are taken; of more, evenly spread ones
 
 
@@ -148,9 +149,11 @@ def heat(array: Array, most: int = 512) -> Heat:
         # rows first, block by block: they lie in memory one after the other, and little is left for the columns
         for place, (start, end) in enumerate(zip(across, [*across[1:], rows])):
             block = values[start:end]
-            block.sum(axis=0, dtype=np.float64, out=total[place])
             block.min(axis=0, out=least[place])
             block.max(axis=0, out=greatest[place])
+            # of few and ordinary values their own precision is enough, and it is twice as quick
+            quick = len(block) <= FEW and -least[place].min() < ORDINARY and greatest[place].max() < ORDINARY
+            total[place] = block.sum(axis=0, dtype=None if quick else np.float64)
         return Heat(
             _single(np.add.reduceat(total, down, axis=1) / sizes),
             _single(np.minimum.reduceat(least, down, axis=1)),

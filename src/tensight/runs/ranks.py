@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from tensight.diagnosis.differing import conclude
 from tensight.records import Evidence, Finding, Stats, Where
+from tensight.runs import agreement
 from tensight.store import Reader
 
 LOOKED_AT = 12  # common steps, spread over the run
@@ -18,7 +20,10 @@ Weights = dict[tuple[str, str], Stats]
 
 
 def disagreement(readers: Mapping[int, Reader]) -> list[Finding]:
-    """A finding when replicas that a wrapper should keep alike have different weights."""
+    """A finding when replicas that should be alike have different weights: by checksums where ranks have told them."""
+    if len(readers) > 1 and any(part.kind == agreement.KIND for reader in readers.values() for part in reader.parts):
+        found = agreement.differences(agreement.read(reader) for reader in readers.values())
+        return [conclude(found[0].event(), next(iter(readers.values())).parts)] if found else []
     if len(readers) < 2 or not all(_wrapped(reader) for reader in readers.values()):
         return []
     common = sorted(set.intersection(*(set(reader.steps.numbers) for reader in readers.values())))

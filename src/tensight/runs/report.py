@@ -50,6 +50,8 @@ def build(run: Run, *, muted: Collection[str] = ()) -> dict[str, Any]:
         "replays": [_whole(replay) for replay in run.replays],
         "lost": run.lost,
         "crash": run.crash,
+        "history": [{"run": leg.run.name, "first": leg.first, "steps": leg.steps} for leg in run.history],
+        "audit": [_whole(entry) for entry in run.audit],
     }
     result: dict[str, Any] = plain(report)
     return result

@@ -6,34 +6,42 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensight.errors import FormatError, NameNotFound
+from tensight.errors import DamagedError, FormatError, NameNotFound
 from tensight.records import Coverage, Ended, Network, Part, Replay, RunEnd, RunInfo, TensorInfo, Watchpoint
+from tensight.records.audit import AuditEntry
 from tensight.runs import foreign, report
 from tensight.runs.affected import Affected, affected, export_graphs
+from tensight.runs.audit import audit
 from tensight.runs.findings import Findings, merge
+from tensight.runs.history import Leg, legs
 from tensight.runs.hits import Hits
 from tensight.runs.muting import mute, muted_beside
 from tensight.runs.overflows import LIMIT, Overflows, overflows
 from tensight.runs.query import Nodes
 from tensight.runs.ranks import disagreement
+from tensight.runs.ranks_causes import fed_alike, refined
 from tensight.runs.recheck import recheck, watchpoints_of
 from tensight.runs.selecting import SelectedNodes, select
+from tensight.runs.shards import Whole, whole
+from tensight.runs.spreading import recheck_by
 from tensight.runs.tensor import RunTensor, find
 from tensight.runs.words import paragraph, table
-from tensight.store import News, Reader, Steps, ranks
+from tensight.store import News, Reader, Steps, ranks, remote
 
 if TYPE_CHECKING:
+    from tensight.runs.sql import Answer
     from tensight.watchpoints.condition import Condition
+    from tensight.workers import Workers
 
 _ORDER: tuple[Ended, ...] = ("running", "failed", "killed", "stopped", "finished")
 
 
 def open_run(path: str | Path) -> Run:
-    """Open a recorded run by its folder; it may still be written.
+    """Open a recorded run by its folder, or by an address such as 's3://bucket/runs/a'; it may still be written.
 
     A NameNotFound or FormatError says in one sentence why it cannot be opened.
     """
-    return Run(path)
+    return Run(remote.local(path))
 
 
 class Run:
@@ -135,16 +143,18 @@ class Run:
     @property
     def lost(self) -> Sequence[str]:
         """What could not be recorded or read, in words."""
+        trouble = self._audited()[1]
         if len(self.readers) == 1:
-            return list(self._first.lost)
-        return [f"rank {rank}: {what}" for rank, reader in self.readers.items() for what in reader.lost]
+            return [*self._first.lost, *trouble]
+        return [f"rank {rank}: {what}" for rank, reader in self.readers.items() for what in reader.lost] + trouble
 
     @property
     def findings(self) -> Findings:
         """Why it went wrong, the most certain root cause first. Those muted on the page are marked so."""
         found = merge({rank: reader.findings for rank, reader in self.readers.items()})
         if not any(finding.category == "distributed" for finding in found):
-            found += disagreement(self.readers)
+            found += disagreement(self.readers) or fed_alike(self.readers)
+        found = refined(found, self.readers)
         return Findings(mute(found, muted_beside(self.path)))
 
     @property
@@ -186,6 +196,14 @@ class Run:
         info = found[0]
         return RunTensor(reader, info, _last_step(reader, info) if step is None else step)
 
+    def whole(self, node: str, slot: str = "weight", step: int = 0, **which: Any) -> Whole:
+        """A tensor's statistics over all ranks: `run.whole("encoder.0", "weight", step=7).stats`.
+
+        Parts that FSDP or tensor parallelism have cut are put together, replicas stand for each other. `kind`,
+        `network` and `call` choose as for `tensor`.
+        """
+        return whole(self.readers, node, slot, step, **which)
+
     def nodes(self, glob: str = "*") -> Nodes:
         """Nodes by a glob on their path: `run.nodes("encoder.*").outputs(step=range(100, 153)).stats()`."""
         return Nodes(list(self.readers.values()), glob)
@@ -222,12 +240,13 @@ class Run:
         *,
         step: int | range | None = None,
         on_error: Callable[..., None] | None = None,
+        workers: Workers | None = None,
     ) -> Hits:
         """Judge conditions on the recorded statistics, without running anything again.
 
         `run.check(TensorOverflow(), nodes="gradient:*")`; text such as "TL(max_gt=100) on gradient:*" works too.
         """
-        return self.recheck(watchpoints_of(conditions, nodes), step=step, on_error=on_error)
+        return self.recheck(watchpoints_of(conditions, nodes), step=step, on_error=on_error, workers=workers)
 
     def recheck(
         self,
@@ -235,9 +254,41 @@ class Run:
         *,
         step: int | range | None = None,
         on_error: Callable[..., None] | None = None,
+        workers: Workers | None = None,
     ) -> Hits:
-        """Judge watchpoints on the recorded statistics."""
+        """Judge watchpoints on the recorded statistics; `workers` (`tensight.workers.workers_on`) share the work."""
+        if workers is not None and workers.count > 1:
+            return Hits(recheck_by(workers, list(self.readers.values()), watchpoints, step))
         return Hits(recheck(list(self.readers.values()), watchpoints, step, on_error or _ignore))
+
+    @property
+    def audit(self) -> Sequence[AuditEntry]:
+        """Everything that changed the training: who, when, at which step, what."""
+        return self._audited()[0]
+
+    def _audited(self) -> tuple[Sequence[AuditEntry], list[str]]:
+        """The audit log, and what is wrong with it: that it cannot be read must not go unsaid."""
+        try:
+            return audit(self.path), []
+        except DamagedError as error:
+            return [], [str(error)]
+
+    def query(self, sql: str) -> Answer:
+        """Ask one SELECT of the tables `stats`, `steps` and `hits`: `run.query("select step, loss from steps")`."""
+        from tensight.runs.sql import query
+
+        return query(self, sql)
+
+    def to_parquet(self, path: str | Path, table: str = "stats") -> int:
+        """Write 'stats', 'steps' or 'hits' as a Parquet file; returns how many rows it has."""
+        from tensight.runs.parquet import export
+
+        return export(self, path, table)
+
+    @property
+    def history(self) -> list[Leg]:
+        """The runs that this training consists of, when it was interrupted and resumed by `--resume`; else itself."""
+        return legs(self)
 
     def report(self) -> dict[str, Any]:
         """The report, as `tensight explain --json` prints it."""
@@ -281,6 +332,10 @@ def _last_step(reader: Reader, info: TensorInfo) -> int:
 def _run_folder(path: Path) -> Path:
     if not path.exists():
         raise NameNotFound(f"there is no run {path}: `tensight view` lists the runs of a folder")
+    if path.is_file() and path.suffix in (".ir", ".pb"):
+        shown = foreign.run_of(path)
+        if shown is not None:
+            return shown
     if path.is_file() or path.name.startswith("rank-"):
         path = path.parent  # a file or a rank's part of a run means the run
         if path.name.startswith("rank-"):

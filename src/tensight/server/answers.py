@@ -23,7 +23,7 @@ from tensight.records import (
     Watchpoint,
 )
 from tensight.records.run import Ended
-from tensight.server import compare_answers, graph_answers, tensor_answers, time_answers
+from tensight.server import compare_answers, graph_answers, print_answers, tensor_answers, time_answers
 
 Mode = Literal["run", "view", "serve"]
 
@@ -148,6 +148,7 @@ class HitPage(msgspec.Struct, frozen=True):
     conditions: dict[str, int]
     kinds: dict[str, int]
     watchpoints: dict[str, int]
+    networks: dict[str, int]
     recheck: bool = False
     note: str = ""
 
@@ -161,7 +162,8 @@ class NodeRow(msgspec.Struct, frozen=True):
     kinds: tuple[Kind, ...]
     parameters: int
     hits: int
-    errors: int = 0
+    ranks: tuple[int, ...] = ()  # that have it; empty in a run of one rank
+    rank_hits: dict[str, int] = {}  # of the ranks that have any
 
 
 class TensorRow(msgspec.Struct, frozen=True):
@@ -291,6 +293,7 @@ ALL = (
     LiveNews,
     Refusal,
     *graph_answers.ALL,
+    *print_answers.ALL,
     *compare_answers.ALL,
     *tensor_answers.ALL,
     *time_answers.ALL,

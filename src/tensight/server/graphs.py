@@ -42,15 +42,16 @@ class Opened:
         return {view: int(inside.counts[0]) for view, inside in self.index.views.items()}
 
 
-def rows(run: Recording) -> list[GraphRow]:
-    """The graphs of a run. They are opened here, so that what is asked next is answered at once."""
+def rows(run: Recording, rank: int | None = None, name: str = "") -> list[GraphRow]:
+    """The graphs of a run. One of them, the named one or the first of the rank, is opened here: what is asked next is
+    then answered at once, and its row is whole."""
     found: list[GraphRow] = []
     with run.lock:
         known = [(rank, info) for rank, reader in sorted(run.readers.items()) for info in reader.graphs.values()]
+    asked = [one for one in known if rank in (None, one[0]) and name in ("", one[1].name)] or known
     for rank, info in known:
-        first = not found
         with contextlib.suppress(NameNotFound):
-            opened = open_graph(run, rank, info.name) if first else None
+            opened = open_graph(run, rank, info.name) if (rank, info) == asked[0] else None
             graph = opened.index.graph if opened else None
             found.append(
                 GraphRow(

@@ -93,6 +93,8 @@ class Guard:
         return answer
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        if not scope["query_string"].isascii():
+            return 400, "The address holds bytes that no address has."
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_our_name(hosts[0]):

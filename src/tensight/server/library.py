@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from tensight import store
-from tensight.errors import NameNotFound
+from tensight.errors import NameNotFound, UsageError
 from tensight.runs import foreign
 from tensight.server.recording import Recording
 
@@ -25,7 +25,10 @@ class Library:
 
     def add(self, folder: Path) -> Recording:
         """The recording of a folder, which need not hold anything yet."""
-        folder = folder.resolve()
+        try:
+            folder = folder.resolve()
+        except (ValueError, RuntimeError, OSError) as error:  # no path at all, or links in a circle
+            raise UsageError(f"{str(folder)[:80]!r} is no folder of a run: {error}") from None
         with self._lock:
             for known in self._recordings.values():
                 if known.folder == folder:

@@ -12,9 +12,10 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from tensight.errors import TensightError
+from tensight.errors import UNDECODABLE, TensightError
 from tensight.server.answers import LiveNews
 from tensight.server.library import Library
+from tensight.server.recording import Recording
 from tensight.server.trainings import BEAT, Trainings
 from tensight.server.wire import dumps
 
@@ -38,12 +39,14 @@ class Live:
 
     def __init__(self, library: Library) -> None:
         self.library = library
-        self.trainings = Trainings(library, lambda run: self.wake.set())
+        self.trainings = Trainings(library, self._changed)
         self.pages: set[Page] = set()
         self.wake = asyncio.Event()
         self.instance = secrets.token_hex(8)  # sequence numbers are ours: another server counts anew
         self.served = False  # whether there ever was a page
         self.left = asyncio.Event()  # set when the last page has gone
+        self._states: dict[str, tuple[str, str | None]] = {}  # what was told of each run: its state and node
+        self._telling: set[asyncio.Task[None]] = set()
 
     async def serve(self, socket: WebSocket) -> None:
         """Talk with one page: it says which run it shows, we say when there is news."""
@@ -59,7 +62,7 @@ class Live:
                 page.told = None
                 await self._count()
                 self.wake.set()
-        except (WebSocketDisconnect, msgspec.MsgspecError, RuntimeError, KeyError):
+        except (WebSocketDisconnect, *UNDECODABLE, RuntimeError, KeyError):
             pass
         finally:
             self.pages.discard(page)
@@ -102,6 +105,25 @@ class Live:
             pass  # what the training does is told all the same
         except Exception:  # one run that cannot be followed must not end the others
             logger.exception("run %s could not be followed", run)
+        await self._tell(run, recording)
+
+    def _changed(self, run: str) -> None:
+        """Something was heard of a training. That it holds or goes on is told at once, everything else soon."""
+        self.wake.set()
+        control = self.trainings.control(run)
+        state = ("", None) if control is None else (control.state, control.node)
+        if self._states.get(run) != state:
+            self._states[run] = state
+            task = asyncio.create_task(self._tell_state(run))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+
+    async def _tell_state(self, run: str) -> None:
+        with contextlib.suppress(TensightError, OSError):
+            await self._tell(run, self.library.find(run))
+
+    async def _tell(self, run: str, recording: Recording) -> None:
+        """Tell the pages of a run what is known of it, without a look into its folder."""
         news = LiveNews(run, recording.sequence, recording.structure, recording.about, self.trainings.control(run))
         for page in [page for page in self.pages if page.run == run]:
             if page.told != news:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import threading
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tensight.errors import FormatError, NameNotFound
 from tensight.records import Finding, Hit, StepRecord, TensorInfo, Watchpoint
 from tensight.records.run import Ended
 from tensight.runs.muting import MUTED, muted_beside
+from tensight.server import tree
 from tensight.server.answers import NetworkRow, RunRow, ShownFinding, StepColumns, StepNews
 
 MOST_HITS = 200_000
@@ -94,6 +94,7 @@ class Recording:
         self.structure = 0  # sequence of the last change of modules and tensors
         self.about = 0  # sequence of the last change of anything but steps
         self.drafts: dict[int, Watchpoint] | None = None  # watchpoints tried on a finished run
+        self.places: tuple[tuple[int, int], dict[tree.Name, tree.Place]] | None = None  # the tree, kept by `tree.rows`
         self._columns: dict[int, Columns] = {}
         self._taken: dict[int, int] = {}
         self._muted = frozenset(muted_beside(folder))
@@ -198,13 +199,6 @@ class Recording:
         """Numbers of all steps of a rank that were ever seen."""
         with self.lock:
             return [record.step for record in self._columns[rank].steps]
-
-    def hit_counts(self, step: int | None = None) -> Counter[tuple[str, str]]:
-        """How many hits each (network, node) has."""
-        with self.lock:
-            return Counter(
-                (hit.network, hit.node) for hit in self.hits if hit.error is None and step in (None, hit.step)
-            )
 
     def hits_of(self, step: int) -> list[Hit]:
         """All hits of one step, also of one whose hits are not held."""

@@ -19,6 +19,7 @@ from tensight.control.address import leave
 from tensight.control.launch import address_of, bind, is_loopback
 from tensight.errors import NameNotFound
 from tensight.server import app as application
+from tensight.server.library import Library
 from tensight.server.live import Live
 from tensight.store.layout import is_run
 
@@ -142,8 +143,9 @@ def _serve_here(
         left = leave(address)
 
     page = address.url
-    if folder is not None and is_run(folder):
-        page = address.page(f"/run/{quote(folder.name)}")
+    library: Library = app.state.house.library
+    if library.place is not None and is_run(library.place):  # a run, or the run that a dump was made into
+        page = address.page(f"/run/{quote(library.add(library.place).id)}")
 
     def ready() -> None:
         print(f"page    {page}")

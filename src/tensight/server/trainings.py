@@ -17,6 +17,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from tensight.control.commands import Command, Continue, Driving, Pause, Terminate
 from tensight.control.machine import Machine
 from tensight.control.messages import (
+    BY_HAND,
     WIRE,
     Agreed,
     Answer,
@@ -32,7 +33,8 @@ from tensight.control.messages import (
     encode,
     read_from_training,
 )
-from tensight.errors import ControlError
+from tensight.errors import UNDECODABLE, ControlError, UsageError
+from tensight.records.audit import Who
 from tensight.server.agreeing import agree
 from tensight.server.answers import Control, RankRow
 from tensight.server.library import Library
@@ -115,7 +117,7 @@ class Trainings:
                     await self._resume(before, training)
                     before = None
                 self._changed(run)
-        except (WebSocketDisconnect, msgspec.MsgspecError, KeyError, RuntimeError):
+        except (WebSocketDisconnect, *UNDECODABLE, UsageError, KeyError, RuntimeError):
             pass
         finally:
             if training is not None:
@@ -226,7 +228,7 @@ class Trainings:
     def connected(self, run: str) -> bool:
         return any(one.live for one in self._ranks.get(run, {}).values())
 
-    async def command(self, run: str, command: Command) -> None:
+    async def command(self, run: str, command: Command, who: Who = "page") -> None:
         """Have every rank follow a command; a ControlError tells why one cannot."""
         ranks = self._live(run)
         if not ranks:
@@ -241,7 +243,7 @@ class Trainings:
         for one in ranks:
             self._foresee(one, command)
         self._changed(run)
-        errors = await asyncio.gather(*(self._ask(one, command) for one in ranks))
+        errors = await asyncio.gather(*(self._ask(one, command, who) for one in ranks))
         error = next((error for error in errors if error), "")
         if error:
             raise ControlError(error)
@@ -271,7 +273,7 @@ class Trainings:
             if missing:
                 who = ", ".join(str(one) for one in missing)
                 raise ControlError(f"Rank {who} is not connected: without it the others would wait in a collective.")
-            met = await self._meet(run, "paused by hand")
+            met = await self._meet(run, BY_HAND)
             if not met and isinstance(command, Pause):
                 raise ControlError("The ranks could not agree on a step to pause at; they go on. Try again.")
         if isinstance(command, Terminate):
@@ -305,7 +307,7 @@ class Trainings:
     async def _dissolve(self, run: str, round: int) -> None:
         for one in self._live(run):
             await one.send(Dissolved(round))
-            await one.send(Request(next(self._numbers), Continue()))
+            await one.send(Request(next(self._numbers), Continue(), "tensight"))
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         """A task that nobody waits for must be held by somebody."""
@@ -318,10 +320,10 @@ class Trainings:
         if state.state in ("pausing", "stopping"):
             training.machine = state
 
-    async def _ask(self, training: Training, command: Command) -> str:
+    async def _ask(self, training: Training, command: Command, who: Who) -> str:
         number = next(self._numbers)
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        request = Request(number, command)
+        request = Request(number, command, who)
         training.waiting[number] = (future, request, training.machine)
         await training.send(request)
         try:
@@ -350,7 +352,7 @@ class Trainings:
         if any(now - one.heard > LOST_RANK for one in lost):
             for one in self._live(run):
                 if one.machine.state == "paused":
-                    await one.send(Request(next(self._numbers), Continue()))
+                    await one.send(Request(next(self._numbers), Continue(), "tensight"))
 
     async def _tell_pages(self, run: str) -> None:
         for one in list(self._ranks.get(run, {}).values()):

@@ -12,6 +12,8 @@ from tensight.control.address import find_beside, from_environment
 from tensight.records import Finding
 from tensight.session import dumping
 from tensight.session.acting import Acting
+from tensight.session.agreeing import Agreeing
+from tensight.session.auditing import Auditing
 from tensight.session.controlling import Controlling, controlling
 from tensight.session.controlling_children import controlling_child, rank_count
 from tensight.session.guard import Guarding
@@ -42,7 +44,7 @@ def companions(session: Session) -> list[Companion]:
                 show_memory=_show_memory(session),
             )
         )
-    if settings.on_finding == "stop" or settings.on_hit == "stop":
+    if settings.on_finding == "stop" or settings.on_hit == "stop" or settings.stop_for:
         found.append(Reacting(session.recorder, settings))
     if settings.guard:
         found.append(Guarding(session.recorder))
@@ -54,8 +56,10 @@ def companions(session: Session) -> list[Companion]:
     if settings.notify:
         found.append(Notifying(settings.notify, str(session.folder)))
     found.append(Acting(session.recorder, _say(session)))
+    found.append(Auditing(session.recorder))
     found.append(Listening(session.recorder, session.folder, lambda: session.has_trained))
     found.append(Launching(session.recorder, session.folder, _say(session), lambda: _launch(session)))
+    found.append(Agreeing(session.recorder, session.folder))
     # a thread more: only where there is one already, somebody to hear of it, or ranks that may wait for each other
     if settings.page or settings.server or from_environment() or settings.notify or ranks() > 1:
         found.append(_stalling(session, found))
@@ -66,6 +70,7 @@ def child_companions(session: Session) -> list[Companion]:
     """Who goes along in a process that a watched script has started: it is a rank of the same run."""
     found = controlling_child(session)
     found.append(Listening(session.recorder, session.folder, lambda: session.has_trained))
+    found.append(Agreeing(session.recorder, session.folder))
     found += dumping.companion(session, lambda text: None, child=True)
     if any(isinstance(one, Controlling) for one in found):
         found.append(_stalling(session, found))

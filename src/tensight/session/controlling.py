@@ -16,9 +16,11 @@ from tensight.control import address, launch, prompt
 from tensight.control.commands import AddWatchpoint, ChangeWatchpoint, Command, Mute, RemoveWatchpoint
 from tensight.control.link import Link
 from tensight.control.machine import Machine
-from tensight.control.messages import Answer, Hello, Request, Status, Wish
+from tensight.control.messages import BY_HAND, Answer, Hello, Request, Status, Wish
 from tensight.errors import TensightError
 from tensight.records import Finding, Hit, RunEnd, RunInfo, StepRecord, Watchpoint
+from tensight.records.audit import Who
+from tensight.session import auditing
 from tensight.session.settings import rank, ranks
 
 if TYPE_CHECKING:
@@ -183,6 +185,8 @@ class Controlling(Companion):
             pause = self._with_others(record.step, pause)
         before = self.machine.state
         self.machine = self.machine.step_ended(record.step, pause, stop)
+        if pause and self.machine.state == "paused":
+            auditing.note("page" if pause == BY_HAND else "tensight", "pause", pause)
         self._hold()
         now = time.monotonic()
         if self.machine.state != before or now - self._told >= TELL_EVERY:
@@ -262,12 +266,13 @@ class Controlling(Companion):
                 self._link.wait(self._patience(), *terminal.descriptors)
                 command = terminal.command()
                 if command is not None:
-                    self._obey(command)
+                    self._obey(command, "terminal")
             self._follow()
             lost = self._link.lost_since
             if lost is not None and time.monotonic() - lost >= self._grace:
                 self._say(f"the server is gone for {self._grace:.0f} s: the training goes on")
                 self.machine = self.machine.abandoned()
+                auditing.note("tensight", "continue", "the server is gone")
         self._link.meeting.forget()
         self._settle()
         self.paused_seconds += time.monotonic() - began
@@ -290,12 +295,12 @@ class Controlling(Companion):
         """Follow every command that has come."""
         for message in self._link.receive():
             if isinstance(message, Request):
-                self._link.send(Answer(message.id, self._obey(message.command)))
+                self._link.send(Answer(message.id, self._obey(message.command, message.who)))
         if self._link.refused and not self._said_refused:
             self._said_refused = True
             self._say(f"the page cannot control this training: {self._link.refused}")
 
-    def _obey(self, command: Command) -> str:
+    def _obey(self, command: Command, who: Who) -> str:
         """Follow one command; the answer is '' or why not."""
         try:
             self.machine = self.machine.command(command)
@@ -309,6 +314,7 @@ class Controlling(Companion):
                 self._mute(command)
         except TensightError as error:
             return str(error)
+        auditing.note_command(who, command)
         self._tell(watchpoints=isinstance(command, AddWatchpoint | ChangeWatchpoint | RemoveWatchpoint))
         return ""
 

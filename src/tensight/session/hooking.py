@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ class Hooking(Companion):
     def __init__(self, session: Session) -> None:
         self._session = session
         self.wanted: list[tuple[SetOn, str]] = []
+        self.places: Counter[str] = Counter()
 
     def step_began(self, step: int) -> None:
         for set_on, text in self.wanted:
@@ -30,8 +32,16 @@ class Hooking(Companion):
             roots = getattr(adapter, "roots", None)
             count = sum(set_on(root) for root in (roots() if roots is not None else ()))
             if count:
-                # a part of kind 'hook' is what the page shows of it
-                recorder.writer.part(Part("hook", text, "hook", {"places": count}))
+                self.places[text] += count
+                self.tell(text, removed=False)
+
+    def tell(self, text: str, removed: bool) -> None:
+        """A part of kind 'hook' is what the page shows of it; the last one of a name counts."""
+        try:
+            part = Part("hook", text, "hook", {"places": self.places[text], "removed": removed})
+            self._session.recorder.writer.part(part)
+        except Exception as error:  # the hook itself is set, or off
+            self._session.voice.failed("hook", error, again=False)
 
 
 def on_networks(set_on: SetOn, text: str) -> bool:
@@ -50,7 +60,10 @@ def forget(set_on: SetOn) -> None:
     session = current.current()
     if session is not None:
         companion = _companion(session)
+        gone = [text for known, text in companion.wanted if known == set_on]
         companion.wanted = [one for one in companion.wanted if one[0] != set_on]
+        for text in gone:
+            companion.tell(text, removed=True)
 
 
 def _companion(session: Session) -> Hooking:

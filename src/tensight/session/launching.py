@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tensight.capture.companion import Companion
+from tensight.errors import UNDECODABLE
 from tensight.records import Finding, StepRecord
 from tensight.store import layout
 
@@ -244,6 +245,6 @@ def read(folder: Path) -> list[Launch]:
     """What the ranks have left."""
     found: list[Launch] = []
     for path in sorted(folder.glob(f"rank-*/{FACTS}")):
-        with contextlib.suppress(OSError, msgspec.MsgspecError):
+        with contextlib.suppress(OSError, *UNDECODABLE):
             found.append(msgspec.json.decode(path.read_bytes(), type=Launch))
     return sorted(found, key=lambda one: one.rank)

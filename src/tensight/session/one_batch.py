@@ -17,6 +17,7 @@ import msgspec
 from tensight.capture.budget import Budget
 from tensight.capture.companion import Companion
 from tensight.capture.recorder import Recorder
+from tensight.errors import UNDECODABLE
 from tensight.frameworks import rewinds
 from tensight.records import Depth, Finding, RunEnd, StepRecord
 from tensight.replay import copying, isolation
@@ -46,7 +47,7 @@ def read_trial(folder: Path) -> Trial:
         return msgspec.json.decode((folder / FILE).read_bytes(), type=Trial)
     except FileNotFoundError:
         return Trial("it was not asked for")
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, *UNDECODABLE) as error:
         return Trial(f"{folder / FILE} cannot be read: {error}")
 
 

@@ -1,18 +1,20 @@
-"""What the user's code hands to a running session to be kept: prints, samples of data."""
+"""What is handed to a running session to be kept beside its run: prints, samples of data, what was done to it."""
 
 from __future__ import annotations
 
 import weakref
 from typing import Any
 
+from tensight.records.audit import AuditEntry
 from tensight.records.print import BatchSamples, Print
 from tensight.session import current
 from tensight.session.session import Session
 from tensight.session.settings import rank
 from tensight.store import layout
-from tensight.store.journal import PRINTS, SAMPLES, Journal
+from tensight.store.journal import AUDIT, PRINTS, SAMPLES, Journal
 
 _MOST_WAITING = 1000
+_NAMES: dict[type, str] = {Print: PRINTS, BatchSamples: SAMPLES, AuditEntry: AUDIT}
 
 
 class Journals:
@@ -56,7 +58,7 @@ def step() -> int | None:
     return session.recorder.step if session is not None and session.has_trained else None
 
 
-def keep(record: Print | BatchSamples) -> None:
+def keep(record: Print | BatchSamples | AuditEntry) -> None:
     """Write a record to the run of the session, if there is one. An error is reported there and goes no further."""
     session = current.current()
     if session is None:
@@ -65,9 +67,9 @@ def keep(record: Print | BatchSamples) -> None:
         if session not in _journals:
             _journals[session] = Journals(session)
             current.on_leave(_left)
-        _journals[session].append(PRINTS if isinstance(record, Print) else SAMPLES, record)
+        _journals[session].append(_NAMES[type(record)], record)
     except Exception as error:
-        session.voice.failed("print", error, again=False)
+        session.voice.failed(_NAMES[type(record)], error, again=False)
 
 
 def _left(session: Session) -> None:

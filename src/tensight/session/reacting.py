@@ -22,8 +22,10 @@ class Reacting(Companion):
 
     def step_ended(self, record: StepRecord, findings: Sequence[Finding]) -> None:
         new = [finding for finding in findings if finding.key not in self._settings.muted]
-        if new and self._settings.on_finding == "stop":
-            self._recorder.stop(f"finding: {new[0].title}")
+        wanted = self._settings.stop_for
+        stopping = new if self._settings.on_finding == "stop" else [f for f in new if {f.category, f.fault} & wanted]
+        if stopping:
+            self._recorder.stop(f"finding: {stopping[0].title}")
         if self._settings.on_hit == "stop":
             own = [hit for hit in record.hits if not hit.recommended and hit.error is None]
             if own:
@@ -31,7 +33,7 @@ class Reacting(Companion):
 
 
 class Notifying(Companion):
-    """Runs the user's command on a finding and on a crash (`--notify`), with a JSON object on its standard input.
+    """Runs the user's command on a finding, a stall and a crash (`--notify`): a JSON object is its standard input.
 
     The command is started and not waited for.
     """

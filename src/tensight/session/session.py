@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import time
@@ -15,10 +16,11 @@ from tensight.capture.budget import Budget
 from tensight.capture.companion import Companion
 from tensight.capture.recorder import Recorder, Voice
 from tensight.diagnosis.engine import Engine
-from tensight.errors import UsageError
+from tensight.errors import TensightError, UsageError
 from tensight.frameworks import registry
 from tensight.records import Finding, RunEnd, RunInfo, Watchpoint
 from tensight.records.run import Ended
+from tensight.runs import history
 from tensight.session import current
 from tensight.session.importing import Importing
 from tensight.session.late import late
@@ -48,12 +50,23 @@ class Session:
         self.settings = settings
         self.voice = voice
         self.folder = settings.folder() if folder is None else folder
+        self.resumed = self._resumed()
         self.pid = os.getpid()
         self._recorder: Recorder | None = None
         self._companions = companions
         self._importing = Importing(list(registry.ADAPTERS), self._framework_imported)
         self._opened = False
         self.end: RunEnd | None = None
+
+    def _resumed(self) -> history.Resumed:
+        if not self.settings.resume:
+            return history.Resumed()
+        try:
+            return history.resumed(self.settings.resume, self.folder)
+        except TensightError:
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()  # made for this run, which does not begin
+            raise
 
     def start(self) -> None:
         """Begin to look for frameworks."""
@@ -147,7 +160,7 @@ class Session:
             number, count = self._position()
             self._opened = True
             if self._recorder is not None:
-                self._recorder.rank = number
+                self._recorder.rank = self._recorder.engine.rank = number
             adapters = self._recorder.adapters if self._recorder is not None else []
             # a script may import two frameworks: the run is named after the one that trains
             trains = next((adapter for adapter in adapters if getattr(adapter, "trains", False)), None)
@@ -164,7 +177,7 @@ class Session:
             writer,
             Checker(points, on_error=report),
             Engine(on_error=report),
-            Budget(settings.budget),
+            Budget(settings.budget, credit=settings.free_seconds),
             self.voice,
             level=settings.level,
             deep=settings.steps,
@@ -200,6 +213,8 @@ class Session:
             cwd=os.getcwd(),
             level=self.settings.level,
             budget=self.settings.budget,
+            resumes=self.resumed.name,
+            resumed_after=self.resumed.after,
         )
 
     def _position(self) -> tuple[int, int]:

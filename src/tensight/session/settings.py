@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from tensight.capture.budget import CREDIT
 from tensight.capture.deep import DeepSteps
 from tensight.dump.settings import DumpSettings
 from tensight.errors import UsageError
@@ -27,17 +28,20 @@ class Settings:
     run_dir: Path | None = None
     name: str = "run"
     budget: float = 5.0
+    free_seconds: float = CREDIT  # of watching, whatever their share
     level: Level = "watch"
     steps: DeepSteps = field(default_factory=DeepSteps)
     watchpoints: tuple[Watchpoint, ...] = ()
     recommended: bool = True
     on_finding: Reaction = "auto"
     on_hit: Reaction = "auto"
+    stop_for: frozenset[str] = frozenset()  # categories and faults that end the script, whatever `on_finding` says
     rewind: bool = True
     guard: bool = False
     max_steps: int | None = None
     memory_limit: int | None = None
     notify: str = ""
+    resume: str = ""  # RUN or RUN@STEP
     page: bool = False
     host: str = "127.0.0.1"
     port: int | None = None

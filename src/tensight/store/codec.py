@@ -47,7 +47,7 @@ def encode(value: object) -> bytes:
 
 
 def decode(payload: bytes | memoryview, type: type[T]) -> T:
-    """The record in a payload; msgspec.MsgspecError when it is of another form."""
+    """The record in a payload; one of UNDECODABLE when it is of another form."""
     return msgspec.msgpack.decode(payload, type=type)
 
 

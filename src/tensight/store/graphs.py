@@ -8,12 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from tensight.errors import DamagedError
+from tensight.errors import UNDECODABLE, DamagedError
 from tensight.records import Graph, GraphInfo
 from tensight.store.codec import encode
 
 FOLDER = "graphs"
-MOST_BYTES = 1 << 30  # of a graph when unpacked: a small file must not fill memory
+MOST_BYTES = 1 << 30  # of a graph when unpacked
+MOST_RATIO = 100  # real graphs pack to a tenth: a small file must not fill memory
+SMALL = 16 << 20
 
 
 def write(part: Path, graph: Graph, number: int) -> GraphInfo:
@@ -41,11 +43,12 @@ def read(part: Path, info: GraphInfo) -> Graph | None:
         return None
     unpacker = zlib.decompressobj()
     try:
-        data = unpacker.decompress(packed, MOST_BYTES)
+        most = min(MOST_BYTES, max(SMALL, MOST_RATIO * len(packed)))
+        data = unpacker.decompress(packed, most)
         if unpacker.unconsumed_tail:
-            raise DamagedError(f"{path} is damaged: it holds more than {MOST_BYTES} bytes")
+            raise DamagedError(f"{path} is refused: its {len(packed):,} bytes unpack to more than {most:,}")
         graph = msgspec.msgpack.decode(data, type=Graph)
-    except (zlib.error, msgspec.MsgspecError) as error:
+    except (zlib.error, *UNDECODABLE) as error:
         raise DamagedError(f"{path} is damaged: {error}") from error
     return _checked(graph, path)
 

@@ -11,11 +11,13 @@ import threading
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tensight.errors import UNDECODABLE, DamagedError
 from tensight.store.codec import decode, encode
 from tensight.store.frame import Frame, pack, scan
 
 PRINTS = "prints.log"
 SAMPLES = "samples.log"
+AUDIT = "audit.log"
 KIND = 100  # of no frame of the log
 MIB = 1 << 20
 T = TypeVar("T")
@@ -59,5 +61,12 @@ def read(path: Path, type: type[T], after: int = 0) -> list[tuple[int, T]]:
         data = path.read_bytes()
     except FileNotFoundError:
         return []
-    frames = [one for one in scan(data, 0) if isinstance(one, Frame)]
-    return [(frame.sequence, decode(frame.payload, type)) for frame in frames if frame.sequence > after]
+    found: list[tuple[int, T]] = []
+    for frame in scan(data, 0):
+        if isinstance(frame, Frame) and frame.sequence > after:
+            try:
+                found.append((frame.sequence, decode(frame.payload, type)))
+            except UNDECODABLE as error:
+                said = f"{path} is damaged at byte {frame.offset}: its record cannot be understood, {error}"
+                raise DamagedError(said) from error
+    return found

@@ -9,11 +9,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import safetensors
-import safetensors.numpy
 
 from tensight.errors import DamagedError
-from tensight.store import links
+from tensight.store import links, remote
 
 Array = np.ndarray[Any, Any]
 
@@ -35,6 +33,8 @@ def write(path: Path, step: int, arrays: Mapping[int, Array], dtypes: Mapping[in
 
     The file appears whole or not at all.
     """
+    import safetensors.numpy  # not before a tensor is kept: most trainings never do, and it takes memory
+
     plain = {str(id): _plain(array) for id, array in arrays.items()}
     notes = {f"dtype.{id}": dtypes.get(id) or array.dtype.name for id, array in arrays.items()}
     if path.exists():
@@ -55,6 +55,8 @@ def write(path: Path, step: int, arrays: Mapping[int, Array], dtypes: Mapping[in
 
 def read(path: Path, tensor: int) -> KeptTensor | None:
     """One tensor of a file; None when the file was dropped or does not hold it."""
+    import safetensors
+
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             if str(tensor) not in file.keys():  # noqa: SIM118
@@ -62,6 +64,8 @@ def read(path: Path, tensor: int) -> KeptTensor | None:
             array = file.get_tensor(str(tensor))
             dtype = (file.metadata() or {}).get(f"dtype.{tensor}", array.dtype.name)
     except FileNotFoundError:
+        if remote.fetch_missing(path):
+            return read(path, tensor)
         linked = links.read(path, tensor)
         return None if linked is None else KeptTensor(*linked)
     except safetensors.SafetensorError as error:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tensight.errors import DamagedError
+from tensight.errors import UNDECODABLE, DamagedError
 from tensight.stats.building import cache_folder
 
 Array = np.ndarray[Any, Any]
@@ -63,7 +63,7 @@ def read(path: Path, tensor: int) -> tuple[Array, str] | None:
         found = msgspec.msgpack.decode(target.read_bytes(), type=dict[str, Link]).get(str(tensor))
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, *UNDECODABLE) as error:
         raise DamagedError(f"{target} is damaged: {error}") from error
     return None if found is None else (_values(found), found.dtype)
 
@@ -73,12 +73,17 @@ def _values(link: Link) -> Array:
     for length in link.shape:
         count *= length
     try:
+        held = np.dtype(link.held)
+        if held.hasobject or link.offset < 0 or any(length < 0 for length in link.shape):
+            raise ValueError("no values are held like that")
         size = os.stat(link.file).st_size
-        if link.offset + count * np.dtype(link.held).itemsize > size:
-            raise DamagedError(f"{link.file} is shorter than it was: make the run again")
-        array: Array = np.fromfile(link.file, link.held, count, offset=link.offset)
+        if link.offset + count * held.itemsize > size:
+            raise DamagedError(f"{link.file!r} is shorter than it was: make the run again")
+        array: Array = np.fromfile(link.file, held, count, offset=link.offset)
     except OSError as error:
-        raise DamagedError(f"{link.file} can no longer be read: {error.strerror or error}") from error
+        raise DamagedError(f"{link.file!r} can no longer be read: {error.strerror or error}") from error
+    except (ValueError, TypeError) as error:
+        raise DamagedError(f"the place of a tensor in {link.file!r} cannot be understood: {error}") from error
     return widened(array.reshape(link.shape, order="F" if link.fortran else "C"), link.wide)
 
 

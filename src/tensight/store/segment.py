@@ -7,9 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
-from tensight.errors import DamagedError, FormatError
+from tensight.errors import UNDECODABLE, DamagedError, FormatError
 from tensight.store import codec
 from tensight.store.frame import FILE_MAGIC, FORMAT_VERSION, HEADER, PREAMBLE, Frame, FrameKind, Gap, scan, unpack
 
@@ -60,12 +58,18 @@ class Segment:
                 footer = unpack(memoryview(file.read(_FOOTER_SIZE)), 0)
                 if footer is None or footer.kind != FrameKind.FOOTER:
                     return False
-                file.seek(codec.decode(footer.payload, int))
+                place = codec.decode(footer.payload, int)
+                if not 0 <= place < size:
+                    return False
+                file.seek(place)
                 index = unpack(memoryview(file.read(size)), 0)
                 if index is None or index.kind != FrameKind.INDEX:
                     return False
-                self.entries = codec.decode(index.payload, list[IndexEntry])
-        except (OSError, msgspec.MsgspecError):
+                entries = codec.decode(index.payload, list[IndexEntry])
+                if any(one.offset < 0 or not 0 < one.size <= size - one.offset for one in entries):
+                    return False
+                self.entries = entries
+        except (OSError, *UNDECODABLE):
             return False
         self.closed = True
         self._offset = size
@@ -103,7 +107,7 @@ class Segment:
                     self.closed = True
                 elif found.kind != FrameKind.INDEX:
                     apply(found)
-            except msgspec.MsgspecError as error:
+            except UNDECODABLE as error:
                 self.damage.append(self.damaged_at(found.offset, f"its record cannot be understood, {error}"))
         self.entries.extend(new)
         return new

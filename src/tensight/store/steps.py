@@ -6,9 +6,7 @@ import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar, overload
 
-import msgspec
-
-from tensight.errors import NameNotFound
+from tensight.errors import UNDECODABLE, NameNotFound
 from tensight.records import StepRecord
 from tensight.store import codec
 from tensight.store.segment import IndexEntry, Segment
@@ -140,5 +138,5 @@ class Steps(Sequence[StepRecord]):
                 raise NameNotFound(f"step {step} of {self._reader.folder} was dropped while it was read")
         try:
             return decode(payload)
-        except (msgspec.MsgspecError, TypeError, ValueError, IndexError) as error:
+        except (*UNDECODABLE, TypeError, ValueError, IndexError) as error:
             raise segment.damaged_at(entry.offset, f"step {step} cannot be understood, {error}") from error

@@ -15,6 +15,9 @@ PRUNERS = ("median", "hyperband", "halving", "none")
 FINDINGS = ("numeric-nonfinite", "gradient-flow", "lr-schedule", "initialisation")
 _RANGE = re.compile(r"\s*([-+0-9.eE]+)\s*\.\.\s*([-+0-9.eE]+)\s*(log)?\s*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_LARGEST_FILE = 1 << 16  # the reader of YAML takes seconds for more
+_MOST_VALUES = 10_000
+_DEEPEST = 20
 _KEYS = {
     "command",
     "parameters",
@@ -81,16 +84,33 @@ def load(path: Path) -> Config:
     except ImportError:
         raise MissingExtra("PyYAML", "tune", "tensight tune") from None
     try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise UsageError(f"{path}: has more than {_LARGEST_FILE:,} bytes, and is no search")
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from None
     try:
         found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(found, dict):
         raise UsageError(f"{path}: must hold keys like command and parameters")
+    _limited(found, path)
     return parse(found, name=path.stem, where=str(path))
+
+
+def _limited(found: Any, path: Path) -> None:
+    """A few lines that repeat each other by references can stand for more than any memory holds."""
+    waiting, seen = [(found, 0)], 0
+    while waiting:
+        value, depth = waiting.pop()
+        seen += 1
+        if seen > _MOST_VALUES or depth > _DEEPEST:
+            raise UsageError(f"{path}: holds more values, or deeper ones, than any search needs")
+        if isinstance(value, dict):
+            waiting += [(inner, depth + 1) for pair in value.items() for inner in pair]
+        elif isinstance(value, (list, tuple, set)):
+            waiting += [(inner, depth + 1) for inner in value]
 
 
 def parse(found: dict[str, Any], *, name: str = "search", where: str = "config") -> Config:
@@ -136,10 +156,10 @@ def parse(found: dict[str, Any], *, name: str = "search", where: str = "config")
         storage=str(found.get("storage", "")),
         seed=seed if isinstance(seed, int) else None,
         name=re.sub(r"[^A-Za-z0-9_.-]", "-", str(found.get("name", name))) or "search",
-        timeout=float(found.get("timeout", 3600)),
+        timeout=_float(found.get("timeout", 3600), f"{where}: timeout"),
         pattern=pattern,
         summary_base_dir=str(found.get("summary_base_dir", "")),
-        environment={str(key): str(value) for key, value in (found.get("environment") or {}).items()},
+        environment={str(key): str(value) for key, value in _table(found, "environment", where).items()},
         notes=tuple(notes),
     )
 
@@ -232,7 +252,7 @@ def _sampler(found: dict[str, Any], where: str) -> tuple[str, str]:
     if tuner is not None:
         if not isinstance(tuner, dict) or str(tuner.get("name", "")).lower() != "gp":
             raise UsageError(f"{where}: tuner must have the name gp")
-        method = str((tuner.get("args") or {}).get("method", "ei")).lower()
+        method = str(_table(tuner, "args", where).get("method", "ei")).lower()
         if method not in ("ucb", "pi", "ei"):
             raise UsageError(f"{where}: tuner method {method!r} is none of ucb, pi, ei")
         note = "" if method == "ei" else f"acquisition {method} is searched with expected improvement"
@@ -252,6 +272,13 @@ def _findings(found: dict[str, Any], where: str) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return tuple(value)
     raise UsageError(f"{where}: prune_findings is true, false or a list of categories and faults")
+
+
+def _table(found: dict[str, Any], key: str, where: str) -> dict[Any, Any]:
+    value = found.get(key) or {}
+    if not isinstance(value, dict):
+        raise UsageError(f"{where}: {key} must be a table of names and values")
+    return value
 
 
 def _count(found: dict[str, Any], key: str, default: int, where: str) -> int:

@@ -162,7 +162,7 @@ class Study:
             self._tell(trial, process, "PRUNED", reason=reason)
             return
         found = process.findings()
-        if process.exit_code:
+        if process.exit_code or (found and process.stopped):
             if found:
                 self._tell(trial, process, "PRUNED", reason=f"{found[0].fault}: {found[0].title}")
             else:

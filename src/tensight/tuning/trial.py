@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -43,11 +44,18 @@ def fill(command: str, values: dict[str, Any]) -> str:
     return command
 
 
-def words_of(command: str, folder: Path, *, watch: bool = True) -> tuple[list[str], bool]:
+def words_of(
+    command: str, folder: Path, *, watch: bool = True, prune_findings: Sequence[str] = ()
+) -> tuple[list[str], bool]:
     """The command as words, a Python script under `tensight run`; whether it is watched. `python` is this one.
 
-    >>> words_of("python train.py --lr 1", Path("t"))[0][1:]
-    ['-m', 'tensight', 'run', '--no-page', '--no-rewind', '--run-dir', 't', 'train.py', '--lr', '1']
+    A trial is one of many: it is held to the budget from the start, and it ends by itself with a finding that would
+    have it pruned.
+
+    >>> words_of("python train.py --lr 1", Path("t"), prune_findings=["nan"])[0][1:8]
+    ['-m', 'tensight', 'run', '--no-page', '--no-rewind', '--free-seconds', '0']
+    >>> words_of("python train.py --lr 1", Path("t"), prune_findings=["nan"])[0][8:]
+    ['--stop-for', 'nan', '--run-dir', 't', 'train.py', '--lr', '1']
     """
     words = shlex.split(command)
     if not words or not _PYTHON.fullmatch(words[0]):
@@ -62,8 +70,10 @@ def words_of(command: str, folder: Path, *, watch: bool = True) -> tuple[list[st
         flags.append(rest.pop(0))
     if not rest or (rest[0].startswith("-") and rest[0] != "-m"):
         return words, False
-    run = ["-m", "tensight", "run", "--no-page", "--no-rewind", "--run-dir", str(folder)]
-    return [words[0], *flags, *run, *rest], True
+    run = ["-m", "tensight", "run", "--no-page", "--no-rewind", "--free-seconds", "0"]
+    for name in prune_findings:
+        run += ["--stop-for", name]
+    return [words[0], *flags, *run, "--run-dir", str(folder), *rest], True
 
 
 class TrialProcess:
@@ -85,7 +95,9 @@ class TrialProcess:
 
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        words, self.watched = words_of(self.command, self.folder, watch=self._watch)
+        words, self.watched = words_of(
+            self.command, self.folder, watch=self._watch, prune_findings=self.config.prune_findings
+        )
         environment = {**os.environ, **self.config.environment}
         base = self.config.summary_base_dir
         summary = Path(base) / f"train_{self.number}" if base else self.folder / "summary"
@@ -144,6 +156,12 @@ class TrialProcess:
         self._run = None
 
     # what it says
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it has ended itself because of a finding."""
+        run = self._opened()
+        return run is not None and run.ended == "stopped"
 
     def findings(self) -> list[Finding]:
         """Findings of its run that mean that nothing good will come of it."""

@@ -9,8 +9,9 @@ class Net(nn.Cell):
         self.body = nn.Dense(8, 10)
 
     def construct(self, x):
-        return self.boody(x)
+        return self.body(x)
 
 
 settings = {"rate": 0.1}
-print(settings["rats"])
+net = Net()
+print(settings["rats"], net)

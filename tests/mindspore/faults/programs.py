@@ -8,8 +8,8 @@ from typing import NamedTuple
 import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
-from mindspore.common.initializer import Normal, initializer
 
+from tests.mindspore.faults import more
 from tests.mindspore.faults.training import by_functions, by_model, classes, mlp, values
 
 
@@ -127,39 +127,6 @@ def vanishing(bad: bool) -> None:
     compare = nn.CrossEntropyLoss()
     rows = classes(30)
     by_functions(net, lambda x, y: compare(net(x), y), nn.SGD(net.trainable_params(), 0.05), rows)
-
-
-class State(nn.Cell):
-    """A recurrence without a gate: what it carries grows with its matrix."""
-
-    def __init__(self, size: float) -> None:
-        super().__init__()
-        self.weight = ms.Parameter(initializer(Normal(size), (16, 16)), name="weight")
-
-    def construct(self, held: Tensor) -> Tensor:
-        for _ in range(12):
-            held = ops.matmul(held, self.weight)
-        return held
-
-
-class Recurrent(nn.Cell):
-    def __init__(self, bad: bool) -> None:
-        super().__init__()
-        self.read = nn.Dense(6, 16)
-        self.state = State(0.9 if bad else 0.1)
-        self.head = nn.Dense(16, 1)
-
-    def construct(self, x: Tensor) -> Tensor:
-        return self.head(self.state(self.read(x)))
-
-
-def exploding(bad: bool) -> None:
-    ms.set_seed(1)
-    net = Recurrent(bad)
-    net.set_train()
-    compare = nn.MSELoss()
-    rows = values(12)
-    by_functions(net, lambda x, y: compare(net(x), y), nn.SGD(net.trainable_params(), 0.01), rows)
 
 
 def dead_relu(bad: bool) -> None:
@@ -280,12 +247,11 @@ PROGRAMS: dict[str, Program] = {
     "division": Program(division, Expected("division_by_zero", "share = x /")),
     "float16_overflow": Program(float16_overflow, Expected("fp16_overflow", "wide * wide")),
     "vanishing": Program(vanishing, Expected("vanishing_gradient", "0.weight")),
-    "exploding": Program(exploding, Expected("exploding_gradient", "state")),
     "dead_relu": Program(dead_relu, Expected("dead_relu", "2.weight")),
     "zero_init": Program(zero_init, Expected("zero_init", "0.weight")),
     "rate_too_high": Program(rate_too_high, Expected("lr_too_high", "SGD")),
     "frozen": Program(frozen, Expected("frozen_parameters", "0.weight")),
-    "softmax_before_loss": Program(softmax_before_loss, Expected("softmax_before_cross_entropy", "softmax")),
+    "softmax_before_loss": Program(softmax_before_loss, Expected("softmax_before_cross_entropy", "self.normalise(")),
     "no_set_train": Program(no_set_train, Expected("eval_mode_in_training", "2")),
     "nan_in_data": Program(nan_in_data, Expected("nan_in_input", "")),
     "log_of_zero_in_a_graph": Program(log_of_zero_in_a_graph, Expected("log_of_zero", "ops.log(picked)"), graph=True),
@@ -294,4 +260,19 @@ PROGRAMS: dict[str, Program] = {
     ),
     "nan_in_data_in_a_graph": Program(nan_in_data_in_a_graph, Expected("nan_in_input", ""), graph=True),
     "rate_too_high_in_a_graph": Program(rate_too_high_in_a_graph, Expected("lr_too_high", "SGD"), graph=True),
+    "zero_weights": Program(more.zero_weights, Expected("zero_init", "0.weight")),
+    "exploding_loop": Program(more.exploding_loop, Expected("exploding_gradient", "state")),
+    "replaced_head": Program(more.replaced_head, Expected("optimizer_holds_stale_parameters", "2.weight")),
+    "broadcast_by_hand": Program(more.broadcast_by_hand, Expected("broadcast_in_loss", "(predicted - y) ** 2")),
+    "cut_encoder": Program(more.cut_encoder, Expected("detach_breaks_graph", "encoder")),
+    "inverted_mask": Program(more.inverted_mask, Expected("attention_mask_wrong", "ops.softmax(score")),
+    "cut_encoder_in_a_graph": Program(
+        more.cut_encoder_in_a_graph, Expected("detach_breaks_graph", "encoder"), graph=True
+    ),
+    "deep_sigmoids_in_a_graph": Program(
+        more.deep_sigmoids_in_a_graph, Expected("vanishing_gradient", "0.weight"), graph=True
+    ),
+    "half_products_in_a_graph": Program(
+        more.half_products_in_a_graph, Expected("fp16_overflow", "ops.matmul(code"), graph=True
+    ),
 }

@@ -8,6 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from tensight.frameworks.timing import Done, Plan
 from tensight.frameworks.torch.timing import TorchTiming
+from tensight.frameworks.torch.timing_trace import OURS
 
 
 def failed(where, error):
@@ -54,12 +55,14 @@ print(
             "missing": [
                 key
                 for key, one in averages.items()
-                if key not in ours and not one.is_user_annotation and one.self_cpu_time_total > 0 and key[:1] != "["
+                if key not in ours
+                and not (one.is_user_annotation or key.startswith(("[", OURS)))
+                and one.self_cpu_time_total > 0
             ],
             "parts": {
                 part: [
                     sum(getattr(step, part) for step in traced),
-                    averages[f"tensight: {part}"].cpu_time_total / 1e6 if f"tensight: {part}" in averages else 0.0,
+                    averages[OURS + part].cpu_time_total / 1e6 if OURS + part in averages else 0.0,
                 ]
                 for part in parts
             },

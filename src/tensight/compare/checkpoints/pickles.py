@@ -17,6 +17,7 @@ from tensight.errors import CheckpointError
 
 MOST_OPCODES = 20_000_000
 _MOST_BITS = 1 << 16
+_LONGEST_NAME = 1000
 
 
 class Storage(NamedTuple):
@@ -82,9 +83,10 @@ def load(data: bytes | io.BytesIO, where: str) -> Any:
                 raise _Stopped("it has more instructions than any checkpoint needs")
             machine.do(opcode.name, argument)
     except _Stopped as stopped:
-        raise CheckpointError(f"{where} is refused: {stopped}") from None
+        raise CheckpointError(f"{where} is refused: {' '.join(str(stopped).split())}") from None
     except (ValueError, IndexError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise CheckpointError(f"{where} is damaged: the description of its tensors cannot be read ({error})") from error
+        said = " ".join(str(error).split())[:200]
+        raise CheckpointError(f"{where} is damaged: the description of its tensors cannot be read ({said})") from error
     if not machine.done:
         raise CheckpointError(f"{where} is damaged: the description of its tensors has no end")
     return machine.stack[-1]
@@ -123,6 +125,9 @@ class _Machine:
 
     def _stack_global(self) -> None:
         name, module = self.stack.pop(), self.stack.pop()
+        # a name made of names could be doubled again and again
+        if not isinstance(name, str) or not isinstance(module, str) or len(name) + len(module) > _LONGEST_NAME:
+            raise ValueError("a name is none")
         self.stack.append(Name(f"{module}.{name}"))
 
     def _mark(self) -> None:
@@ -271,9 +276,10 @@ def _object(made: Any) -> str:
 
 def _storage(id: Any) -> Storage:
     kind, dtype, key, _, count = id[:5]
-    if kind != "storage" or not isinstance(count, int) or count < 0:
+    plain = isinstance(key, (str, int)) and isinstance(dtype, (Name, str))
+    if kind != "storage" or not plain or not isinstance(count, int) or count < 0:
         raise ValueError("a storage is not described as PyTorch does it")
-    text = dtype.text.rsplit(".", 1)[-1] if isinstance(dtype, Name) else str(dtype)
+    text = dtype.text.rsplit(".", 1)[-1] if isinstance(dtype, Name) else dtype
     name = DTYPES.get(text, "bytes" if text == "UntypedStorage" else "")
     if not name:
         raise _Stopped(f"its storage {key} is of the type {text}, which is not known here")

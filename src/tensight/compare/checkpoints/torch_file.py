@@ -18,6 +18,7 @@ MAGIC = b"PK\x03\x04"
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 MOST_DESCRIPTION = 256 << 20
 _MOST_VALUES = 2_000_000
+_FEW_VALUES = 10_000
 _DEEPEST = 50
 _LOCAL_HEADER = 30
 
@@ -38,7 +39,7 @@ def read(path: Path) -> Checkpoint:
     values: dict[str, Plain] = {}
     nested: set[str] = set()
     unread: dict[str, str] = {}
-    for name, value in _leaves(described, path, nested):
+    for name, value in _leaves(described, path, nested, size):
         if isinstance(value, pickles.Strided):
             entries[name] = _entry(name, value, records, file)
         elif isinstance(value, numpy_values.Held) and value.array is not None:
@@ -89,14 +90,18 @@ def _records(path: Path, file: Array) -> dict[str, tuple[int, int]]:
     return records
 
 
-def _leaves(value: Any, path: Path, nested: set[str]) -> Iterator[tuple[str, Any]]:
-    """Everything that is no container, by its path in the containers."""
+def _leaves(value: Any, path: Path, nested: set[str], size: int) -> Iterator[tuple[str, Any]]:
+    """Everything that is no container, by its path in the containers.
+
+    A value takes at least a byte of a description of `size` bytes, unless containers hold each other many times over.
+    """
+    most = min(_MOST_VALUES, max(_FEW_VALUES, size))
     waiting: list[tuple[str, Any, int]] = [("", value, 0)]
     seen = 0
     while waiting:
         name, value, depth = waiting.pop()
         seen += 1
-        if seen > _MOST_VALUES or depth > _DEEPEST:
+        if seen > most or depth > _DEEPEST:
             raise CheckpointError(f"{path} is refused: its containers are nested beyond any use")
         if isinstance(value, dict):
             parts = [(str(key), item) for key, item in value.items()]

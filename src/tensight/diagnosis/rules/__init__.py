@@ -23,11 +23,20 @@ from tensight.diagnosis.rules.data_course import (
     StoredDataChanges,
     TargetNotNormalised,
 )
-from tensight.diagnosis.rules.distributed import DdpWrapperBypassed
+from tensight.diagnosis.rules.data_scale import InputTooSmall
+from tensight.diagnosis.rules.distributed import (
+    CollectivesOutOfOrder,
+    DdpWrapperBypassed,
+    GradientsNotAveraged,
+    ReplicasDiverge,
+)
+from tensight.diagnosis.rules.divergence import KlDivOnProbabilities
 from tensight.diagnosis.rules.evaluation import TrainModeInEvaluation
 from tensight.diagnosis.rules.gradient_flow import DeadRelu, ExplodingSignal
+from tensight.diagnosis.rules.guides import AverageLost, GuideInTrainingMode
 from tensight.diagnosis.rules.initialisation import ConstantInit, HugeInit, ZeroInit
 from tensight.diagnosis.rules.language import PaddingNotIgnored, TargetsNotShifted
+from tensight.diagnosis.rules.leaking import GradientsOfAnotherLoss
 from tensight.diagnosis.rules.learning_rate import LrDecaysTooFast, LrIsZero, LrTooHigh, LrTooLow
 from tensight.diagnosis.rules.loss_definition import (
     BroadcastInLoss,
@@ -37,7 +46,7 @@ from tensight.diagnosis.rules.loss_definition import (
     SoftmaxOverBatchDim,
     SumInsteadOfMean,
 )
-from tensight.diagnosis.rules.loss_sign import LossSignFlipped
+from tensight.diagnosis.rules.loss_sign import LossSignFlipped, LossUnboundedBelow
 from tensight.diagnosis.rules.mode import BatchNormOfOne, DropoutInEval, EvalModeInTraining
 from tensight.diagnosis.rules.nonfinite import NonFinite
 from tensight.diagnosis.rules.optimizer_settings import (
@@ -46,6 +55,7 @@ from tensight.diagnosis.rules.optimizer_settings import (
     ParametersInTwoOptimizers,
     WeightsOverwritten,
 )
+from tensight.diagnosis.rules.pictures import TargetsTurned
 from tensight.diagnosis.rules.precision import (
     ClipBeforeUnscale,
     GradientUnderflow,
@@ -53,8 +63,11 @@ from tensight.diagnosis.rules.precision import (
     ScaleKeepsFalling,
 )
 from tensight.diagnosis.rules.resource import GraphRetained, RecompilationStorm
+from tensight.diagnosis.rules.restoring import WeightsNotRestored
+from tensight.diagnosis.rules.rising import LrKeepsRising
 from tensight.diagnosis.rules.saturation import SaturatedActivation, TinyInit
 from tensight.diagnosis.rules.starting import CheckpointDoesNotFit, EvaluationInputsDiffer
+from tensight.diagnosis.rules.unused import ModuleNeverUsed
 from tensight.diagnosis.rules.vanishing import VanishingGradient
 from tensight.diagnosis.rules.waiting import DataLoadingStarvation
 from tensight.diagnosis.rules.weight_decay import WeightDecayTooLarge
@@ -65,6 +78,7 @@ from tensight.diagnosis.rules.wiring import (
     UnregisteredParameters,
 )
 from tensight.diagnosis.rules.workers import DuplicateAugmentation, DuplicateSamples
+from tensight.diagnosis.rules.zero_slope import OperatorWithoutSlope
 
 RULES: tuple[type[Rule], ...] = (
     NanInInput,
@@ -107,6 +121,9 @@ RULES: tuple[type[Rule], ...] = (
     GraphRetained,
     RecompilationStorm,
     DdpWrapperBypassed,
+    CollectivesOutOfOrder,
+    GradientsNotAveraged,
+    ReplicasDiverge,
     AttentionMaskWrong,
     TargetsNotShifted,
     PaddingNotIgnored,
@@ -127,11 +144,22 @@ RULES: tuple[type[Rule], ...] = (
     SaturatedActivation,
     TinyInit,
     TrainModeInEvaluation,
+    GuideInTrainingMode,
+    AverageLost,
     CastPingPong,
     NumbersLost,
     DataLoadingStarvation,
     CheckpointDoesNotFit,
     EvaluationInputsDiffer,
+    KlDivOnProbabilities,
+    WeightsNotRestored,
+    ModuleNeverUsed,
+    GradientsOfAnotherLoss,
+    TargetsTurned,
+    OperatorWithoutSlope,
+    LossUnboundedBelow,
+    InputTooSmall,
+    LrKeepsRising,
 )
 
 

@@ -10,6 +10,7 @@ from tensight.diagnosis.words import at, median, number, plural, where
 from tensight.records import Finding
 
 NOTHING = 1e-3  # of the gradient that is left
+SLOW = 2e-4  # change over weight
 FEW = 5
 
 
@@ -25,7 +26,7 @@ class ClipTooSmall(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         trend = case.loss.trend()
-        if trend is None or trend.fall > 0.1:
+        if trend is None or trend.fall > 0.3:
             return
         for part in case.optimizers():
             calls = case.order.optimizer(part.name)
@@ -33,7 +34,7 @@ class ClipTooSmall(Rule):
             if len(finite) < 20 or part.type.startswith(("Ada", "RMS", "NAdam", "RAdam")):
                 continue  # those divide by the size of the gradient again
             kept = median([limit / norm for norm, limit in finite])
-            if kept > NOTHING:
+            if kept > 10 * NOTHING or ((trend.fall > 0.1 or kept > NOTHING) and not self._slow(case)):
                 continue
             norm, limit = median([one[0] for one in finite]), finite[-1][1]
             yield self.finding(
@@ -48,6 +49,12 @@ class ClipTooSmall(Rule):
                 facts=[("gradient norm before clipping", norm), ("after", limit), ("clipped updates", len(finite))],
                 fix=(f"clip rare large gradients only: max_norm about {number(2 * norm)}{at(case.order.clip_source)}",),
             )
+
+    @staticmethod
+    def _slow(case: Case) -> bool:
+        """Whether weights move by less than a fifth of the usual thousandth in an update."""
+        ratios = [ratio for _, _, ratio in case.updates_seen()]
+        return len(ratios) >= 20 and median(ratios) < SLOW
 
 
 class ClipAfterStep(Rule):

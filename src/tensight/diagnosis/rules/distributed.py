@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tensight.diagnosis import differing
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.rule import Rule
 from tensight.records import Evidence, Finding, Where
@@ -18,7 +19,7 @@ class DdpWrapperBypassed(Rule):
     category = "distributed"
     finds = "The wrapped module is called instead of DistributedDataParallel, so that gradients are never averaged."
     evidence = ("whether the wrapper's own forward ran before each update", "whether gradients were averaged by hand")
-    explains = frozenset({"replicas_diverge"})
+    explains = frozenset({"replicas_diverge", "gradients_not_averaged"})
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         since, event, count = case.alone.since, case.alone.event, case.alone.count
@@ -53,3 +54,55 @@ class DdpWrapperBypassed(Rule):
             fix=("call the wrapper itself, not its .module: ddp(x) instead of ddp.module(x)",),
             confirm=("compare one weight between ranks after a step: they differ",),
         )
+
+
+class GradientsNotAveraged(Rule):
+    """Gradients that an optimizer uses although they differ between ranks."""
+
+    fault = differing.NOT_AVERAGED
+    category = "distributed"
+    finds = "An optimizer uses gradients that are not the same on all ranks, although somebody should average them."
+    evidence = ("checksums of gradients before the update, on all ranks",)
+    explains = frozenset({"replicas_diverge"})
+    urgent = True
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for _, event in case.noted.of("replicas_differ"):
+            if event.values.get("kind") == "gradient":
+                yield differing.conclude(event, case.parts.values())
+                return
+
+
+class ReplicasDiverge(Rule):
+    """Replicas whose weights, buffers or averaged copies are no longer the same bit by bit."""
+
+    fault = differing.DIVERGE
+    category = "distributed"
+    finds = (
+        "Weights, buffers or averaged copies that replicas should hold alike differ between ranks, by a bit or more."
+    )
+    evidence = ("checksums of weights, buffers and averaged copies behind the update, on all ranks",)
+    urgent = True
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for _, event in case.noted.of("replicas_differ"):
+            if event.values.get("kind") in ("weight", "buffer", "copy"):
+                yield differing.conclude(event, case.parts.values())
+                return
+
+
+class CollectivesOutOfOrder(Rule):
+    """Collectives that ranks call in different orders."""
+
+    fault = differing.OUT_OF_ORDER
+    category = "distributed"
+    finds = "Ranks call collectives in different orders, so that what does not belong together is summed."
+    evidence = ("the collectives that the program calls itself in a step, in order, on all ranks",)
+    explains = frozenset({"replicas_diverge", "gradients_not_averaged"})
+    urgent = True
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for _, event in case.noted.of("replicas_differ"):
+            if event.values.get("kind") == "collective":
+                yield differing.conclude(event, case.parts.values())
+                return

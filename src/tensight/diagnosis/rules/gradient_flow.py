@@ -17,6 +17,7 @@ from tensight.records import Finding, Observation, TensorInfo
 DEAD_STEPS = 3  # observed steps in a row without one active unit
 EXPLODED = 1e4  # gradient norm over weight norm before training has moved anything
 AMPLIFIED = 1e3  # how much larger a module's output is than what came before it
+ABSURD = 100.0  # a first loss over that of guessing: no training was meant to begin there
 
 
 def is_relu(info: TensorInfo) -> bool:
@@ -50,14 +51,17 @@ class DeadRelu(Rule):
                 continue
             steps = steps or [kept for kept in case.deep() if kept.forward()]
             before = self._before(case, latest, at, info.network)
-            if before is None or not self._feeds_on(case, latest, at, info.network):
+            if before is None:
                 continue
             since = self._since_when(steps, one.tensor)
+            last = not self._feeds_on(case, latest, at, info.network)
+            if last and not self._silences(case, steps, info, since):
+                continue
             # A narrow layer may be zero by chance in a few batches.
             enough = DEAD_STEPS if one.stats.count >= 64 else 3 * DEAD_STEPS
             if sum(kept.step >= since for kept in steps) < enough:
                 continue
-            return [self._say(case, steps, info, before, since)]
+            return [self._say(case, steps, info, before, since, last)]
         return []
 
     @staticmethod
@@ -94,7 +98,26 @@ class DeadRelu(Rule):
             for one, info in kept.forward()[at + 1 :]
         )
 
-    def _say(self, case: Case, steps: list[Kept], info: TensorInfo, before: Entry, since: int) -> Finding:
+    @staticmethod
+    def _silences(case: Case, steps: list[Kept], info: TensorInfo, since: int) -> bool:
+        """Whether a ReLU at the end of a model leaves all of it without a gradient while there is a loss to lower."""
+        if not info.node or case.module(info.network, info.node) is None:
+            return False
+        dead = [kept for kept in steps if kept.step >= since]
+        seen = 0
+        for kept in dead:
+            loss = kept.record.loss
+            if loss is None or not abs(loss) > 0.01 * abs(case.loss.first):
+                return False
+            for entry in case.layers(info.network):
+                gradient = kept.gradient(entry)
+                if gradient is not None:
+                    seen += 1
+                    if gradient.zero < gradient.count:
+                        return False
+        return seen >= len(dead)
+
+    def _say(self, case: Case, steps: list[Kept], info: TensorInfo, before: Entry, since: int, last: bool) -> Finding:
         dead = [
             other.name or other.type
             for one, other in steps[-1].forward()
@@ -102,6 +125,11 @@ class DeadRelu(Rule):
         ]
         lr = case.lr()
         cause, thrown, fix = self._cause(case, since)
+        if last:
+            cause = (
+                f"; it is the last thing the model does, so the output is 0 for every sample and no layer learns{cause}"
+            )
+            fix = ("leave out the activation after the last layer: a ReLU cannot give a value below zero", *fix)
         module = info.node if case.module(info.network, info.node) and info.node else before.parameter.module
         if not info.node or module == "":
             module = before.parameter.module
@@ -171,15 +199,17 @@ class ExplodingSignal(Rule):
     urgent = True
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
-        if not case.diverged() and case.trouble.first is None:
-            return []
         if not case.beginning:
+            return []
+        broken = case.diverged() or case.trouble.first is not None
+        chance = case.chance_loss()
+        if not broken and not (chance and case.loss.first > ABSURD * chance):
             return []
         for network in case.trained():
             at_start = self._at_start(case, network)
             if at_start is not None:
                 return [at_start]
-            later = self._later(case, network)
+            later = self._later(case, network) if broken else None
             if later is not None:
                 return [later]
         return []

@@ -37,6 +37,12 @@ def mean_at_start(case: Case, entry: Entry) -> float | None:
     return None
 
 
+def _mean(case: Case, entry: Entry) -> float | None:
+    """`mean_at_start`, of the weight itself or of the one it shares its values with."""
+    other = case.ledger.get(entry.network, entry.parameter.tied_to) if entry.parameter.tied_to else None
+    return mean_at_start(case, entry if other is None else other)
+
+
 class ZeroInit(Rule):
     """Layers that start at zero and get no gradient, so they stay there."""
 
@@ -50,7 +56,7 @@ class ZeroInit(Rule):
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         asleep = [entry for entry in case.ledger if not entry.alive and entry.zero_gradients and entry.first_move < 0]
         if not asleep:
-            return []
+            return self._in_a_row(case)
         steps = [kept for kept in case.deep() if kept.record.depth >= 1]
         if len(steps) < STUCK and not (final and steps):
             return []
@@ -60,6 +66,39 @@ class ZeroInit(Rule):
             if stuck:
                 findings.append(self._say(case, network, stuck, len(steps)))
         return findings
+
+    def _in_a_row(self, case: Case) -> list[Finding]:
+        """Most layers, the first among them, start at zero and wake up by their biases alone."""
+        if case.deep_steps < STUCK or not case.beginning or case.beginning[0].step != 0:
+            return []
+        findings = []
+        for network in case.trained():
+            layers = [entry for entry in case.layers(network) if entry.held]
+            before = [case.beginning[0].weight_before(entry) for entry in layers]
+            zero = [entry for entry, stats in zip(layers, before) if stats is not None and stats.zero == stats.count]
+            if len(zero) >= 2 and zero[0] is layers[0] and 2 * len(zero) > len(layers):
+                findings.append(self._say_in_a_row(case, network, zero, len(layers)))
+        return findings
+
+    def _say_in_a_row(self, case: Case, network: str, zero: list[Entry], layers: int) -> Finding:
+        first, names = zero[0], some([entry.name for entry in zero])
+        return self.finding(
+            f"{names} start at zero",
+            confidence=0.9,
+            since_step=0,
+            where=where(
+                case.source_of(network, first.parameter.module),
+                module=first.parameter.module,
+                parameter=first.name,
+                network=network,
+            ),
+            why=f"{len(zero)} of {layers} weight matrices were initialised to zero everywhere ({names}): at first"
+            " nothing of the input passes through them and no gradient passes back, and only biases let them wake up,"
+            " one layer after the other",
+            facts=[("weights that are zero everywhere", len(zero)), ("weight matrices", layers)],
+            fix=("keep the default initialisation of the layers; only biases may start at zero",),
+            since="since the weights were created",
+        )
 
     @staticmethod
     def _stuck(entry: Entry, steps: list[Kept]) -> bool:
@@ -82,7 +121,7 @@ class ZeroInit(Rule):
         return self.finding(
             f"{some(names)} {'starts' if len(names) == 1 else 'start'} at zero and cannot learn",
             confidence=0.95 if len(stuck) > 1 else 0.85,
-            since_step=0,
+            since_step=first.since,
             where=where(
                 case.source_of(network, first.parameter.module),
                 module=first.parameter.module,
@@ -191,8 +230,9 @@ class HugeInit(Rule):
         findings = []
         for network in case.trained():
             huge = []
-            for entry in case.layers(network):
-                mean = mean_at_start(case, entry)
+            shared = [entry for entry in case.ledger.of(network) if entry.layer and entry.parameter.tied_to]
+            for entry in (*case.layers(network), *shared):
+                mean = _mean(case, entry)
                 if mean is None or not entry.held or not entry.matrix:
                     continue
                 gain = 1.2533 * mean * entry.fan_in**0.5  # of a normal distribution with this mean magnitude
@@ -232,7 +272,8 @@ class HugeInit(Rule):
 
     def _say(self, case: Case, network: str, huge: list[tuple[Entry, float]], harm: str) -> Finding:
         entry, gain = max(huge, key=lambda pair: pair[1])
-        mean = mean_at_start(case, entry) or 0.0
+        mean = _mean(case, entry) or 0.0
+        tied = f" ({entry.name} is {entry.parameter.tied_to}, a table that was made for another use)"
         return self.finding(
             f"{entry.name} starts with weights that are too large",
             confidence=0.92,
@@ -245,7 +286,8 @@ class HugeInit(Rule):
             ),
             why=f"the initial weights of {some([one.name for one, _ in huge])} are huge: std about"
             f" {number(1.2533 * mean)} with"
-            f" {entry.fan_in} inputs per unit enlarges the signal {number(gain)} times, where about 1 is right; {harm}",
+            f" {entry.fan_in} inputs per unit enlarges the signal {number(gain)} times, where about 1 is"
+            f" right{tied if entry.parameter.tied_to else ''}; {harm}",
             facts=[
                 (f"std of {entry.name} before the first update", 1.2533 * mean),
                 ("inputs per unit", entry.fan_in),

@@ -37,13 +37,18 @@ class TargetsNotShifted(Rule):
 
     @staticmethod
     def _narrow(case: Case) -> bool:
-        """An autoencoder is meant to give back its input: it has two halves."""
+        """An autoencoder is meant to give back its input: it has a half of several layers that decodes.
+
+        A language model's last layer may be called decoder too: one layer is no half.
+        """
         words = ("decod", "latent", "bottleneck", "vae")
+        modules = [module for name in case.trained() for module in case.networks[name].modules]
+        paths = [module.path for module in modules]
         return any(
             word in f"{module.path} {module.type}".lower()
-            for name in case.trained()
-            for module in case.networks[name].modules
+            for module in modules
             for word in words
+            if module.type not in ("Linear", "Embedding") or any(path.startswith(f"{module.path}.") for path in paths)
         )
 
     def _say(self, case: Case, site: LossSite, chance: float, end: float) -> Finding:

@@ -18,6 +18,7 @@ WILD = 0.5  # an update of half the weight's own size
 UNSETTLED = 0.2  # the same, in half of all steps
 LOST = 1e-5  # updates that never exceeded this share of the weight
 FEW = 30  # updates before one may say that nothing moves
+LONG = 100  # and before one may say so of a rate that is still rising
 
 
 def _optimizer(case: Case) -> tuple[Part | None, Source | None, str]:
@@ -151,12 +152,16 @@ class LrTooLow(Rule):
         if lr is None or lr.count < 3 or lr.most <= 0 or trend is None or not trend.flat(0.03):
             return []
         warming = not constant_or_falling(lr)
-        if warming and not (final and self._by_epoch(case)):
+        by_epoch = warming and self._by_epoch(case)
+        if warming and not (final and not case.crashed and case.order.updates >= LONG):
             return []  # warming up
         ratios = [
-            (entry, ratio) for _, entry, ratio in case.updates_seen() if entry.parameter.dtype.startswith("float32")
+            (entry, ratio)
+            for _, entry, ratio in case.updates_seen()
+            if entry.parameter.dtype.startswith("float32") and (entry.matrix or not warming)
         ]
-        if len(ratios) < 5 or max(ratio for _, ratio in ratios) > (10 * LOST if warming else LOST):
+        most = 10 * LOST if by_epoch else 3 * LOST if warming else LOST
+        if len(ratios) < 5 or max(ratio for _, ratio in ratios) > most:
             return []
         if not self._gradients_are_there(case):
             return []
@@ -165,8 +170,8 @@ class LrTooLow(Rule):
         return [
             self.finding(
                 f"the learning rate {number(lr.most)} is too low: weights hardly move"
-                + (", its warm-up never ends" if warming else ""),
-                fault="warmup_never_ends" if warming else "",
+                + (", its warm-up never ends" if by_epoch else " in the whole run" if warming else ""),
+                fault="warmup_never_ends" if by_epoch else "",
                 confidence=0.88,
                 since_step=0,
                 where=where(source, op=f"{kind}.step", network=entry.network),
@@ -191,7 +196,7 @@ class LrTooLow(Rule):
     def _by_epoch(case: Case) -> bool:
         """Whether the schedule steps so rarely that a warm-up counted in steps does not come to its end."""
         steps = case.order.scheduler_steps
-        return case.order.updates >= 100 and 2 <= steps <= case.order.updates / 10
+        return case.order.updates >= LONG and 2 <= steps <= case.order.updates / 10
 
     @staticmethod
     def _gradients_are_there(case: Case) -> bool:

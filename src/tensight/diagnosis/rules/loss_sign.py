@@ -1,4 +1,4 @@
-"""A loss with the wrong sign."""
+"""A loss, or a term of it, with the wrong sign."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from collections.abc import Iterable
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.losses import CLASS_LOSSES, REGRESSION_LOSSES, LossSite
 from tensight.diagnosis.rule import Rule
-from tensight.diagnosis.words import median, number, where
+from tensight.diagnosis.rules.nonfinite import NONFINITE
+from tensight.diagnosis.words import at, median, number, where
 from tensight.records import Finding
 
 # what may stand between the loss and log_softmax without changing the sign
 _KEEPS_SIGN = frozenset({"mean", "sum", "gather", "index", "squeeze", "view", "unsqueeze", "select", "reshape", "div"})
+
+FAR = 1e3  # times the size of the first loss, below zero
 
 
 class LossSignFlipped(Rule):
@@ -71,3 +74,45 @@ class LossSignFlipped(Rule):
         if len(ratios) >= 2 and math.isclose(median(ratios), -1.0, rel_tol=1e-3):
             return f"backward is called on the negative of {site.function}"
         return ""
+
+
+def _value(site: LossSite) -> float | None:
+    """What a loss function returned last."""
+    value = site.latest.get("value")
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+class LossUnboundedBelow(Rule):
+    """A loss that falls through zero and on without end."""
+
+    fault = "loss_unbounded_below"
+    category = "loss-definition"
+    finds = "A loss that falls thousands of times below zero and on: a term of it has the wrong sign and no floor."
+    evidence = ("course of the loss", "values of the loss functions in it")
+    explains = frozenset({"exploding_activation", "exploding_gradient", "lr_too_high"}) | NONFINITE
+    every = 10
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        first, points = case.loss.first, case.loss.points
+        if case.order.updates < 20 or len(case.order.optimizers) > 1 or not math.isfinite(first):
+            return  # two sides of a game
+        deep = FAR * max(1.0, abs(first))
+        finite = [(step, value) for step, value in points if math.isfinite(value)]
+        if len(finite) < 20 or not finite[-1][1] < -deep or finite[-1][1] > 2 * finite[len(finite) * 3 // 4][1]:
+            return  # not that far, or it has slowed down
+        since = next(step for step, value in finite if value < min(0.0, first))
+        line = max(case.order.lines.values(), key=lambda one: one.passes, default=None)
+        kept = [site for site in case.losses if site.function != "expression" and (_value(site) or -1.0) >= 0]
+        parts = "".join(f"; {site.function}{at(site.source)} alone is not below zero" for site in kept[:2])
+        yield self.finding(
+            "the loss falls below zero without bound",
+            confidence=0.9,
+            since_step=since,
+            where=where(line.source if line is not None else None, op="backward"),
+            why=f"the loss went from {number(first)} through zero, in step {since}, to {number(finite[-1][1])}, faster"
+            f" and faster: it has no lower bound, and minimising it never ends{parts}. A term that should stay small is"
+            " made as negative as possible: its sign is wrong, as of a KL term or a log-likelihood without its minus",
+            facts=[("first loss", first), ("first step below zero", since), ("loss now", finite[-1][1])],
+            fix=("look at each term of the loss on its own and turn the sign of the one that runs to minus infinity",),
+            confirm=("print the terms of the loss in the first steps: one of them is negative and falls",),
+        )

@@ -80,7 +80,9 @@ class DropoutInEval(Rule):
 
     fault = "dropout_active_in_eval"
     category = "mode"
-    finds = "Functional dropout without training=self.training: it drops units in evaluation too."
+    finds = (
+        "Functional dropout, or attention with dropout_p, that does not ask for the mode: it drops in evaluation too."
+    )
     evidence = ("dropout that draws random numbers inside a module in evaluation mode",)
     every = 5
 
@@ -88,18 +90,22 @@ class DropoutInEval(Rule):
         return [self._say(seen, network) for (network, _), seen in case.modes.dropouts.items() if seen.count >= 1]
 
     def _say(self, seen: ActiveDropout, network: str) -> Finding:
+        if seen.function == "dropout":
+            blind = "F.dropout has training=True by default and does not know of model.eval()"
+            fix = f"pass the mode: F.dropout(x, p={number(seen.p)}, training=self.training), or use nn.Dropout"
+        else:
+            blind = f"{seen.function} applies dropout_p in every mode and does not know of model.eval()"
+            fix = f"pass dropout_p={number(seen.p)} if self.training else 0.0"
         return self.finding(
             "dropout is active in evaluation",
             confidence=0.93,
             since_step=seen.first_step,
-            where=where(seen.source, module=seen.module, op="dropout", network=network),
+            where=where(seen.source, module=seen.module, op=seen.function, network=network),
             why=f"dropout with p={number(seen.p)} in {called(seen.module)} drops units although the model is in"
             f" eval mode"
-            f" ({plural(seen.count, 'time')}): F.dropout has training=True by default and does not know of"
-            f" model.eval(), so"
-            " evaluation results are random and worse",
+            f" ({plural(seen.count, 'time')}): {blind}, so evaluation results are random and worse",
             facts=[("calls of dropout in evaluation", seen.count), ("p", seen.p)],
-            fix=(f"pass the mode: F.dropout(x, p={number(seen.p)}, training=self.training), or use nn.Dropout",),
+            fix=(fix,),
             confirm=("evaluate the same batch twice: the results differ",),
         )
 

@@ -120,7 +120,7 @@ class GradientUnderflow(Rule):
             return []
         zero = total = 0
         rest = 0.0
-        worst: tuple[float, str, str] = (0.0, "", "")
+        worst: tuple[float, str | None, str, str] = (0.0, None, "", "")  # share of zeros, parameter, module, network
         steps = lost = 0
         for kept in case.deep():
             found = False
@@ -132,21 +132,23 @@ class GradientUnderflow(Rule):
                 zero += stats.zero
                 total += stats.count
                 rest = max(rest, (stats.abs_mean or 0.0) * stats.count / max(1, stats.count - stats.zero))
-                if stats.zero / stats.count > worst[0] and info.kind == "gradient":
-                    worst = (stats.zero / stats.count, info.name, info.network)
+                own = info.kind == "gradient"
+                if stats.zero / stats.count > worst[0] and (own or worst[1] is None):
+                    worst = (stats.zero / stats.count, info.name if own else None, info.node, info.network)
             steps += found
             lost += found and self._all_lost(kept)
         if steps < 5 or not total or ((zero < 0.5 * total or rest > 1e-5) and lost < 0.8 * steps):
             return []
-        _, name, network = worst
+        _, name, module, network = worst
         part = case.main_optimizer()
+        scaled = case.order.optimizer(part.name).backward_source if part else None  # where the scale is missing
         return [
             self.finding(
                 "float16 gradients underflow to zero",
                 confidence=0.88,
                 since_step=case.beginning[0].step if case.beginning else 0,
                 where=where(
-                    part.source if part else None, parameter=name, module=name.rpartition(".")[0], network=network
+                    scaled or (part.source if part else None), parameter=name, module=module or None, network=network
                 ),
                 why=f"{number(100 * zero / total)} % of the float16 gradients are exactly zero and the rest is about"
                 f" {number(rest)}, near the lower end of half precision (6e-8): small gradients underflow, and no"

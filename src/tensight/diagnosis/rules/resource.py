@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import PurePath
 
 from tensight.diagnosis.case import Case
+from tensight.diagnosis.compiles import Function
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.words import at, number, plural, where
 from tensight.records import Finding, Source
 
 GROWS = 3  # graphs more per step
 STORM = 5  # recompilations of one function: training and evaluation, gradients and none, a last small batch need fewer
+_COMMENT = re.compile(r"# ([^#]*?)\s+# (?:[^\s#]*/)?([^\s#/]+):(\d+) in ")  # code and place of what a guard is about
 
 
 class GraphRetained(Rule):
@@ -88,19 +92,36 @@ class RecompilationStorm(Rule):
             if seen.again < STORM:
                 continue
             steps = f"in step {seen.since}" if seen.since == seen.last else f"from step {seen.since} to {seen.last}"
-            reason = seen.reasons[-1] if seen.reasons else ""
+            reason = self._short(seen.reasons[-1]) if seen.reasons else ""
+            source = self._line(seen) or seen.source
             said = f"; the last time because {reason}" if reason else ""
             yield self.finding(
                 "torch.compile compiles the same function again and again",
                 confidence=0.85,
                 since_step=seen.since,
-                where=where(seen.source, network=seen.network or None),
+                where=where(source, network=seen.network or None),
                 why=f"the function{at(seen.source)} was compiled again {seen.again} times {steps}{said}: each time"
                 " training waits for the compiler, and after a few more torch.compile gives up and runs it uncompiled",
                 facts=[("recompilations", seen.again), ("reason of the last one", reason or None)],
                 fix=(self._fix(seen.reasons),),
                 confirm=("set TORCH_LOGS=recompiles to see what changed each time",),
             )
+
+    @staticmethod
+    def _short(reason: str) -> str:
+        """The reason without torch.compile's advice and columns."""
+        return " ".join(reason.partition("(HINT")[0].split())
+
+    @staticmethod
+    def _line(seen: Function) -> Source | None:
+        """The line that needs what keeps changing: the reason ends with it, as a comment."""
+        told = _COMMENT.findall(seen.reasons[-1]) if seen.reasons else []
+        if not told or seen.source is None:
+            return None
+        code, file, line = told[-1]
+        if file != PurePath(seen.source.file).name:
+            return None
+        return Source(seen.source.file, int(line), code.strip(), seen.source.function)
 
     @staticmethod
     def _fix(reasons: list[str]) -> str:

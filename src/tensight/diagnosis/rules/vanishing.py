@@ -49,16 +49,21 @@ class VanishingGradient(Rule):
         since = -1
         shown: list[float] = []
         seen = vanished = 0
+        tables = [entry for entry in case.ledger.of(network) if entry.parameter.role == "embedding" and entry.held]
         for kept in case.deep():
             sizes = [rms(stats) for entry in layers if (stats := kept.gradient(entry)) is not None]
             if len(sizes) < len(layers) or not max(sizes):
                 continue
             seen += 1
+            arrives = [rms(stats) for entry in tables if (stats := kept.gradient(entry)) is not None]
+            if max(arrives, default=0.0) > VANISHED * max(sizes[-2:]):
+                continue  # it arrives by another way: queries and keys of attention begin with next to nothing
             if self._falls(sizes) or self._nothing(kept, layers, sizes):
                 vanished += 1
                 if since < 0:
                     since, shown = kept.step, sizes
-        if seen < 3 or vanished < 0.7 * seen:
+        least = 1 if case.networks[network].compiled else 3  # compiled code is looked into a few times only
+        if seen < least or vanished < 0.7 * seen:
             return None
         return self._say(case, network, layers, shown, since, vanished)
 

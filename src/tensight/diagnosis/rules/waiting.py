@@ -35,6 +35,11 @@ class DataLoadingStarvation(Rule):
         fed = {name: seen.count for name, seen in case.batches.loaders.items()}
         part = max(loaders, key=lambda one: fed.get(one.name, 0), default=None)
         workers = part.settings.get("workers") if part is not None else None
+        together = any(kind in ("wrapper", "agreement") for kind, _ in case.parts) or case.noted.of(
+            "collectives_differ"
+        )
+        if part is None and together:
+            return  # ranks wait for each other there
         if workers or (part is None and seconds < 2 * SECONDS):
             return  # processes that share a busy machine wait for each other: that is not the loader's doing
         if part is not None:

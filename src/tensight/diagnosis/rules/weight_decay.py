@@ -12,6 +12,9 @@ from tensight.records import Finding, Part
 
 SHRUNK = 0.1
 
+# these add the decay to the gradient and divide by its size: what counts is which of the two is larger
+ADAPTIVE = frozenset({"Adam", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop"})
+
 
 class WeightDecayTooLarge(Rule):
     """Weights that decay towards zero faster than gradients can hold them."""
@@ -30,7 +33,7 @@ class WeightDecayTooLarge(Rule):
             if not isinstance(decay, (int, float)) or not isinstance(rate, (int, float)) or not decay > 0:
                 continue
             steps = case.order.optimizer(part.name).steps
-            if steps < 20 or decay * rate * steps < 1.0 or decay < 0.05:
+            if steps < 20 or decay < 0.05 or (part.type not in ADAPTIVE and decay * rate * steps < 1.0):
                 continue
             trend = case.loss.trend()
             if trend is None or trend.fall > 0.1:
@@ -71,13 +74,18 @@ class WeightDecayTooLarge(Rule):
         self, case: Case, part: Part, decay: float, rate: float, steps: int, shrunk: tuple[str, float, int]
     ) -> Finding:
         name, share, _ = shrunk
+        takes = (
+            "outweighs the gradients, to which this optimizer adds it before it divides by their size, and takes up to"
+            " the whole learning rate off every weight"
+            if part.type in ADAPTIVE
+            else f"takes {number(decay * rate * 100)} % off every weight"
+        )
         return self.finding(
             f"weight decay {number(decay)} shrinks the weights to nothing",
             confidence=0.85,
             since_step=0,
             where=where(part.source, op=f"{part.type}.step", parameter=name),
-            why=f"weight_decay={number(decay)} with learning rate {number(rate)} takes"
-            f" {number(decay * rate * 100)} % off every weight"
+            why=f"weight_decay={number(decay)} with learning rate {number(rate)} {takes}"
             f" in each update: after {plural(steps, 'update')} {name} has {number(share * 100)} % of its first"
             f" size, and the loss"
             " has not fallen",

@@ -142,6 +142,15 @@ class UnregisteredParameters(Rule):
         return case.source_of(network, place) if case.module(network, place) else None
 
 
+def _left_behind(part: Part | None) -> set[str]:
+    """Names of tensors in no model that an optimizer holds, where the framework names them.
+
+    MindSpore takes gradients of what it is asked for alone: a layer that has replaced one of the same name gets none.
+    """
+    names = part.settings.get("unknown_names") if part is not None else None
+    return set(names.split(", ")) if isinstance(names, str) else set()
+
+
 class StaleOptimizer(Rule):
     """An optimizer that updates tensors the model no longer has."""
 
@@ -163,10 +172,11 @@ class StaleOptimizer(Rule):
         findings = []
         for network in case.networks:
             entries = [e for e in case.ledger.of(network) if e.parameter.trainable and e.parameter.registered]
-            homeless = [e for e in entries if not e.held and e.alive and e.first_move < 0]
+            own = case.optimizer_of(network)
+            left = _left_behind(own)
+            homeless = [e for e in entries if not e.held and (e.alive or e.name in left) and e.first_move < 0]
             if not homeless:
                 continue
-            own = case.optimizer_of(network)
             copied = self._of_a_copy(case, network, entries) if own is None and len(homeless) == len(entries) else None
             if copied is not None:
                 findings.append(self._say_copy(case, network, homeless, *copied))
@@ -219,13 +229,14 @@ class StaleOptimizer(Rule):
             why=f"the optimizer {part.type}{at(part.source)} holds {plural(part.unknown_parameters, 'tensor')}"
             f" that are in no model"
             f" any more (stale), and does not hold {plural(len(homeless), 'parameter')} of {called(place)}"
-            f" ({some([e.name for e in homeless])}) which get gradients but have not moved in"
+            f" ({some([e.name for e in homeless])}) which"
+            f" {'get gradients but ' if homeless[0].alive else ''}have not moved in"
             f" {plural(case.order.optimizer(part.name).steps, 'update')}: {called(place)} was replaced after the"
             f" optimizer was"
             " built",
             facts=[
                 ("tensors in the optimizer that are in no model", part.unknown_parameters),
-                ("parameters with gradients that no optimizer holds", len(homeless)),
+                ("parameters that run and that no optimizer holds", len(homeless)),
                 ("updates so far", case.order.updates),
             ],
             fix=(
@@ -281,9 +292,22 @@ class DetachBreaksGraph(Rule):
         running = self._running(case, network)
         without = [(order, entry) for order, entry in running if entry.gradient < 0]
         having = [(order, entry) for order, entry in running if entry.alive]
+        part = case.optimizer_of(network)
+        zeros = part is not None and part.settings.get("absent_gradients") == "zeros"
+        if zeros and having and not self._silenced(case, network, having[0][0]):
+            without = [pair for pair in running if not pair[1].alive and pair[1].first_move < 0]
         if not without or not having or max(order for order, _ in without) >= min(order for order, _ in having):
             return None
         return [entry for _, entry in without], having[0][1].parameter.module
+
+    @staticmethod
+    def _silenced(case: Case, network: str, before: int) -> bool:
+        """Whether a module ahead of this place gives zeros alone: then gradients of zero are its doing."""
+        return any(
+            info.network == network and one.order <= before and one.stats.min == one.stats.max == 0
+            for kept in case.beginning
+            for one, info in kept.forward()
+        )
 
     def _cut_off(self, case: Case, network: str) -> tuple[list[Entry], str] | None:
         """A whole network whose own optimizer steps without any gradient, while another network has them."""
@@ -420,7 +444,8 @@ class FrozenParameters(Rule):
             confidence=0.95 if everything else 0.75,
             since_step=0,
             where=where(case.source_of(network, place), module=place, parameter=frozen[0].name, network=network),
-            why=f"{len(frozen)} of {held} parameters in the optimizer ({number(share * 100)} % of all values) have"
+            why=f"{len(frozen)} of {held} parameters in the optimizer ({some([entry.name for entry in frozen])};"
+            f" {number(share * 100)} % of all values) have"
             " requires_grad=False: they get no gradient and never change"
             + ("" if everything else ", and what is left does not bring the loss down"),
             facts=[("frozen parameters", len(frozen)), ("parameters in the optimizer", held)],

@@ -61,7 +61,8 @@ def _dumped(path: Path, size: int, parts: re.Match[str], rank: int, iteration: i
     name = parts["name"]
     for number, io, size_field in ((4, "input", 5), (3, "output", 6)):
         for slot, body in enumerate(body for key, body in head if key == number):
-            assert isinstance(body, memoryview)
+            if isinstance(body, int):
+                raise DamagedError(f"{io} {slot} is a number and not a tensor")
             dtype, shape, held = _tensor(body, size_field)
             raw = Raw(path, at, dtype, HELD[dtype], shape)
             if raw.nbytes > held:

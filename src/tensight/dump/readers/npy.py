@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -36,17 +37,21 @@ def header(path: Path, size: int) -> Raw:
     if length > _MOST_HEADER or begin + length > len(data):
         raise DamagedError(f"{path.name} is cut off or damaged: its header claims {length:,} bytes")
     try:
-        facts = ast.literal_eval(data[begin : begin + length].decode("utf-8" if data[6] == 3 else "latin1").strip())
-        descr, fortran, shape = facts["descr"], facts["fortran_order"], facts["shape"]
-        if not isinstance(descr, str) or "O" in descr:
-            raise FormatError(f"{path.name} is refused: it holds Python objects or records, not one plain dtype")
-        dtype = np.dtype(descr)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is thought of the style of a damaged header is nobody's concern
+            text = data[begin : begin + length].decode("utf-8" if data[6] == 3 else "latin1").strip()
+            facts = ast.literal_eval(text)
+            descr, fortran, shape = facts["descr"], facts["fortran_order"], facts["shape"]
+            if not isinstance(descr, str) or "O" in descr:
+                raise FormatError(f"{path.name} is refused: it holds Python objects or records, not one plain dtype")
+            dtype = np.dtype(descr)
         if not isinstance(shape, tuple) or not all(type(one) is int and one >= 0 for one in shape) or len(shape) > 32:
             raise ValueError(f"its shape is {str(shape)[:60]}")
     except FormatError:
         raise
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError, UnicodeDecodeError) as error:
-        raise DamagedError(f"{path.name} is damaged: its header cannot be read ({str(error)[:80]})") from error
+        said = " ".join(str(error).split())[:80]
+        raise DamagedError(f"{path.name} is damaged: its header cannot be read ({said})") from error
     if dtype.kind not in "fiubc" or dtype.itemsize > 16:
         raise FormatError(f"{path.name} is of the dtype {descr[:40]}, which is no tensor's")
     own = _OWN.get(dtype.newbyteorder("<").str if dtype.itemsize > 1 else dtype.str, dtype.name)

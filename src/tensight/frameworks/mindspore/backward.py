@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tensight.frameworks.mindspore.losses import Losses
+from tensight.frameworks.mindspore.losses import FIRST, Losses
 from tensight.frameworks.mindspore.shadow import Shadow
 from tensight.frameworks.mindspore.updates import Updates
 from tensight.frameworks.mindspore.watching import Watching
@@ -30,7 +30,8 @@ class Backward:
         """What a gradient is taken of, as it runs: a model and its loss."""
 
         def forward(function: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._watching.busy or self._cells.inside or not self._cells.listen():
+            first = self._watching.sink.step < FIRST  # a loss by hand is told from its operators
+            if self._watching.busy or self._cells.inside or not self._cells.listen(functions=first):
                 return original(function, *args, **kwargs)
             try:
                 return original(function, *args, **kwargs)

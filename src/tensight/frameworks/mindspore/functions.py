@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mindspore import Tensor
 
+from tensight.frameworks.mindspore.attention import Attention
 from tensight.frameworks.mindspore.watching import Watching
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Functions:
     def __init__(self, watching: Watching, cells: Cells) -> None:
         self._watching = watching
         self._cells = cells
+        self._attention = Attention(watching, cells)
 
     def ran(self, name: str, result: Any) -> None:
         """An operator has run."""
@@ -44,6 +46,8 @@ class Functions:
         if not cells.stack or self._watching.busy or not isinstance(result, Tensor):
             return
         frame = cells.stack[-1]
+        if function == "softmax" and cells.phase == "forward":
+            self._attention.made(result)
         if frame.cell.activation:
             return  # the cell's own output says it
         place = f"{function}.{frame.count(function)}"

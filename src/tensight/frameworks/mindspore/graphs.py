@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -38,6 +39,8 @@ class Graphs:
         self._updates = updates
         self._losses = losses
         self._models: IdentityMap[Any, list[Known]] = IdentityMap()
+        self._training: IdentityMap[Any, bool] = IdentityMap()  # functions under jit that have trained before
+        self._announced = False  # the forward pass of the function that runs now
 
     def patch_compile(self, patches: Patches, swaps: Swaps) -> Callable[[Call], Call]:
         """A compiler's entry, which must find MindSpore as it was."""
@@ -161,7 +164,24 @@ class Graphs:
             if optimizer.ref() is not None:
                 self._ready(optimizer)
                 found.append((optimizer, marks(optimizer)))
+        self._announced = self._trains(executor.fn)
+        if (
+            self._announced
+        ):  # now, not afterwards: else its time would seem to have passed before the network was called
+            self._announce(executor.fn)
         return found
+
+    def _trains(self, function: Any) -> bool:
+        """Whether a compiled function is known to train."""
+        try:
+            return is_gradient(function) or bool(self._training.get(function))
+        except TypeError:  # not to be referred to weakly
+            return False
+
+    def _announce(self, function: Any) -> None:
+        for network in self._networks_of(function):
+            self._watching.sink.forward(network.name, True)
+            self._watching.sink.event("forward", network.name, {"training": True, "grad": True})
 
     def _after(self, executor: Any, before: list[tuple[Optimizer, dict[int, bytes]]], result: Any) -> None:
         watching = self._watching
@@ -171,9 +191,11 @@ class Graphs:
         if not gradient and not stepped:
             return
         networks = self._networks_of(executor.fn)
+        if not self._announced:
+            self._announce(executor.fn)
+            with contextlib.suppress(TypeError):  # not to be referred to weakly
+                self._training[executor.fn] = True
         for network in networks:
-            watching.sink.forward(network.name, True)
-            watching.sink.event("forward", network.name, {"training": True, "grad": True})
             watching.sink.forwarded(network.name)
         watching.gap(f"cells inside {'the gradient function' if gradient else name}", _REASON, _REMEDY)
         first = result[0] if gradient and isinstance(result, (tuple, list)) and result else result

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mindspore import Tensor
 
+from tensight.frameworks.mindspore.expressions import Expressions
 from tensight.frameworks.mindspore.functions import Functions
 from tensight.frameworks.mindspore.networks import Networks
 from tensight.frameworks.mindspore.operators import Call, dispatching
@@ -26,9 +27,13 @@ class Listening:
         self.structure = Structure(watching, networks, cells)
         self._deep = False
         self._depth = 0
-        self._mode: Any = dispatching(
-            self, cells.where, watching.probe, light=Functions(watching, cells).ran, deep=lambda: self._deep
-        )
+        self.expressions = Expressions(watching, cells)
+        self._functions = Functions(watching, cells)
+        self._mode: Any = dispatching(self, cells.where, watching.probe, light=self._ran, deep=lambda: self._deep)
+
+    def _ran(self, name: str, args: Any, result: Any) -> None:
+        self._functions.ran(name, result)
+        self.expressions.ran(name, args, result)
 
     def enter(self, *, functions: bool) -> bool:
         """Begin to listen, when anybody wants to; `leave` must follow where this answers True."""

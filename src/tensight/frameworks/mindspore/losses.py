@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,15 @@ from mindspore import Tensor, nn
 
 from tensight.frameworks.adapter import Array
 from tensight.frameworks.identity import IdentityMap
+from tensight.frameworks.mindspore.attention import shift
 from tensight.frameworks.mindspore.values import number, view, widened
 from tensight.frameworks.mindspore.watching import Slot, Watching, free_name
 from tensight.frameworks.source import user_source
 from tensight.records import Part
 from tensight.records.event import Value
 
-_FIRST = 10  # steps whose loss is always described
+FIRST = 10  # steps whose loss is always described
+_MOST_TOKENS = 1 << 20
 
 # class of MindSpore → the name under which every framework's function goes
 FUNCTIONS = {
@@ -54,13 +57,21 @@ class Losses:
         self._made: tuple[int, str] = (0, "")  # address of the last activation, and what made it
         self._input: weakref.ref[Tensor] | None = None
         self.network = ""  # that was called last
+        self.tokens: list[Array] = []  # the whole numbers that the model was fed last; of the first steps only
         self.value: float | None = None
+        self.by_hand: Callable[[float], None] | None = None  # told of a loss that no loss function made
+        self._called = False  # a loss function, since the last backward pass
         self.scaled: tuple[weakref.ref[Tensor], float] | None = None  # a loss and what a scaler multiplied it with
 
     def fed(self, tensor: Tensor, network: str) -> None:
         """A model was called with this."""
         self._input = weakref.ref(tensor)
         self.network = network
+        self.tokens = []
+        if self._watching.sink.step < FIRST and tensor.ndim == 2 and tensor.size <= _MOST_TOKENS:
+            array = view(tensor)
+            if array.dtype.kind in "iu":
+                self.tokens = [array.copy()]
 
     def made(self, tensor: Tensor, function: str) -> None:
         """An activation gave this; a loss may be given it next.
@@ -72,9 +83,10 @@ class Losses:
     def called(self, cell: nn.Cell, args: Any, result: Any) -> None:
         """A loss cell has returned."""
         watching = self._watching
+        self._called = True
         name = self._name(cell)
         given = [arg for arg in args if isinstance(arg, Tensor)]
-        if not (watching.all or watching.sink.step < _FIRST) or not given:
+        if not (watching.all or watching.sink.step < FIRST) or not given:
             return
         function = type(cell).__name__
         self._tell_of(name, FUNCTIONS.get(function, function), str(getattr(cell, "reduction", "")), given, result)
@@ -82,11 +94,12 @@ class Losses:
     def function_called(self, function: str, args: Any, kwargs: Any, result: Any) -> None:
         """A loss function has returned."""
         watching = self._watching
+        self._called = True
         given = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, Tensor)]
         if function not in self._functions:
             self._functions.add(function)
             watching.sink.part(Part("loss", function, function, {}, user_source()))
-        if (watching.all or watching.sink.step < _FIRST) and given:
+        if (watching.all or watching.sink.step < FIRST) and given:
             reduction = kwargs.get("reduction")
             self._tell_of(function, function, reduction if isinstance(reduction, str) else "mean", given, result)
 
@@ -94,6 +107,8 @@ class Losses:
         watching = self._watching
         with np.errstate(all="ignore"):  # a loss of bad values is what we are here for
             values = describe([widened(view(tensor)) for tensor in given[:2]], reduction)
+            if len(given) > 1:
+                values |= shift(view(given[1]), self.tokens)
             values["target_equals_input"] = len(given) > 1 and self._equals_input(given[1])
         values["function"] = function
         address, made_by = self._made
@@ -122,10 +137,13 @@ class Losses:
     def tell(self) -> None:
         """A backward pass begins: say its loss, once."""
         value, self.value = self.value, None
+        called, self._called = self._called, False
         if value is None:
             return
         watching = self._watching
         watching.sink.loss(value)
+        if self.by_hand is not None and not called:
+            watching.probe("expression", self.by_hand, value)
         if watching.some:
             array = np.asarray(value)
             slot = self._slots.get((self.network, "loss"))

@@ -101,13 +101,14 @@ def dispatching(
     where: Where,
     probe: Callable[..., Any],
     *,
-    light: Callable[[str, Any], None] | None = None,
+    light: Callable[[str, Any, Any], None] | None = None,
     deep: Callable[[], bool] = lambda: True,
 ) -> Any:
     """A dispatch mode that shows each operator to an observer; None when this MindSpore has no dispatch.
 
-    `where` tells network and module that run now. `light` is told the name and result of every operator; the observer,
-    which needs its line and inputs, only while `deep` says so. Errors are reported by `probe` and change nothing.
+    `where` tells network and module that run now. `light` is told name, arguments and result of every operator;
+    the observer, which needs its line and inputs, only while `deep` says so. Errors are reported by `probe` and change
+    nothing.
     """
     base: Any = getattr(mindspore, "MsDispatchMode", None)
     if base is None:
@@ -122,7 +123,7 @@ def dispatching(
                 probe("operator", _give, observer, args)
             result = func(*args)
             if light is not None:
-                light(func.name, result)
+                light(func.name, args, result)
             if looks:
                 count += 1
                 probe("operator", _show, observer, where, func.name, args, result, count)

@@ -7,7 +7,6 @@ time counts as forward, and a note says so.
 from __future__ import annotations
 
 import contextlib
-import csv
 import gzip
 import shutil
 import sys
@@ -19,22 +18,23 @@ from typing import Any
 import mindspore
 from mindspore import nn
 
-from tensight.errors import UsageError
+from tensight.errors import FormatError, UsageError
+from tensight.frameworks import mindspore_tables
 from tensight.frameworks.mindspore.adapter import api_module
 from tensight.frameworks.mindspore.networks import OPTIMIZERS, is_wrapper
-from tensight.frameworks.patches import Patches
+from tensight.frameworks.mindspore.timing_cells import CellTimes
 from tensight.frameworks.source import user_source
-from tensight.frameworks.timing import Clock, Done, Pauses, Plan, Sampler, Steps, now
+from tensight.frameworks.timing import Plan, now
+from tensight.frameworks.timing_base import FEW, StepTiming
 from tensight.records import Source
 from tensight.records.timing import CompileTime, Fact, LoaderTime, OperatorTime, Part5, Profile, Window
 
 Call = Callable[..., Any]
 _MOST_WAITS = 5000
-_FEW = 3
 _GRAPH = 0  # mindspore.GRAPH_MODE
 
 
-class MindSporeTiming:
+class MindSporeTiming(StepTiming):
     """Follows an unmodified script from step to step."""
 
     def __init__(
@@ -48,25 +48,16 @@ class MindSporeTiming:
     ) -> None:
         if changes:
             raise UsageError("--try and --try-change are for PyTorch: MindSpore offers no such switches from outside")
-        self.plan = plan
-        self.clock = Clock()
-        self.pauses = Pauses()
-        self.steps = Steps(plan, self.clock, self._turn)
-        self.on = False
-        self._patches = Patches()
-        self._failed = failed
-        self._go_on = go_on
-        self._trace_file = trace_file
-        self._sampler: Sampler | None = None
-        self._sampled: Sampler | None = None
+        super().__init__(plan, trace_file=trace_file, go_on=go_on, failed=failed)
         self._profiler: Any = None
         self._place = ""
-        self._ending = False
         self._inside = 0
+        self._known: set[int] = set()  # cells that were met
+        self._cells = CellTimes()
         self._updates = self._compiled_calls = self._forwards = self._backwards = 0
         self._compiles: list[tuple[int, float]] = []  # step, seconds
         self._graphs: set[str] = set()
-        self._fresh = True
+        self._weights = 0  # tensors that the largest cell trains
         self._waits: list[float] = []
         self._batches = 0
         self._feed: Source | None = None
@@ -90,18 +81,7 @@ class MindSporeTiming:
         model = getattr(sys.modules.get("mindspore.train.model"), "Model", None)
         if model is not None:
             wrap(model, "train", self._around_train)
-        self.pauses.attach()
-        self.on = True
-        self.clock.cut()
-        if not self.plan.warm:
-            self.steps.window = "clock"
-            self._turn("clock")
-
-    def detach(self) -> None:
-        self.on = False
-        self._stop_windows()
-        self.pauses.detach()
-        self._patches.restore()
+        self._started()
 
     # parts of a step
 
@@ -119,16 +99,22 @@ class MindSporeTiming:
         return around
 
     def _around_cell(self, original: Call) -> Call:
+        cells = self._cells
+
         def __call__(cell: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self.on or self._inside or not self.clock.mine():
+            if not self.on or not self.clock.mine():
                 return original(cell, *args, **kwargs)
-            if self._fresh:
-                self._fresh = False
-                self.clock.cut()  # what the program did before its first step is no part of it
+            if self._inside:
+                return cells.call(original, cell, args, kwargs) if cells.on else original(cell, *args, **kwargs)
+            self._begins()
+            if id(cell) not in self._known:
+                self._known.add(id(cell))
+                with contextlib.suppress(Exception):
+                    self._weights = max(self._weights, len(cell.trainable_params()))
             update = isinstance(cell, OPTIMIZERS)
             whole = is_wrapper(cell)
             if not self.clock.stack and not update:
-                self._boundary()
+                self.boundary()
             if whole:
                 # PyNative's training cell calls network, gradient and optimizer itself: those are told apart inside
                 self._inside = int(_mode() == "graph")
@@ -136,6 +122,9 @@ class MindSporeTiming:
                 self._inside = 1
             self.clock.enter("update" if update else "forward")
             try:
+                if cells.on and not update:
+                    cells.met(cell)
+                    return cells.call(original, cell, args, kwargs)
                 return original(cell, *args, **kwargs)
             finally:
                 self._inside = 0
@@ -153,7 +142,7 @@ class MindSporeTiming:
             self._ending = True
         elif not self.clock.stack:
             self._forwards += 1
-            if not self._updates and not self._compiled_calls and not self._backwards and self._forwards > _FEW:
+            if not self._updates and not self._compiled_calls and not self._backwards and self._forwards > FEW:
                 self._ending = True
 
     def _around_jit(self, original: Call) -> Call:
@@ -161,7 +150,7 @@ class MindSporeTiming:
             if not self.on or self._inside or not self.clock.mine():
                 return original(executor, *args, **kwargs)
             if not self.clock.stack:
-                self._boundary()
+                self.boundary()
             self._inside = 1
             self.clock.enter("forward")
             try:
@@ -170,7 +159,7 @@ class MindSporeTiming:
                 self._inside = 0
                 self.clock.leave()
                 self._compiled_calls += 1
-                if not self._updates and self._compiled_calls > _FEW:
+                if not self._updates and self._compiled_calls > FEW:
                     self._ending = True
 
         return __call__
@@ -196,7 +185,7 @@ class MindSporeTiming:
             if not self.on or not self.clock.mine():
                 return original(iterator)
             if not self.clock.stack:
-                self._boundary()
+                self.boundary()
             self.clock.enter("data")
             began = now()
             try:
@@ -223,35 +212,16 @@ class MindSporeTiming:
 
     # steps and windows
 
-    def _boundary(self) -> None:
-        if not self._ending:
-            return
-        self._ending = False
+    def _facts(self) -> dict[str, Any]:
         if self._mode is None:
             self._mode = user_source()
-        self.clock.settle()
-        collecting, collections = self.pauses.cut()
-        facts = {"collecting": collecting, "collections": collections, "batches": self._batches}
-        self._batches = 0
-        self.clock.skip()
-        self.steps.ended(facts)
-        if self.steps.window is None and not self._go_on:
-            self.on = False
-            raise Done
+        batches, self._batches = self._batches, 0
+        return {"batches": batches}
 
-    def _turn(self, window: Window | None) -> None:
-        try:
-            self._stop_windows()
-            self.pauses.on = window == "clock"
-            if window == "clock":
-                self._sampler = Sampler(self.clock)
-                self._sampler.start()
-            elif window == "trace":
-                self._start_profiler()
-        except Exception as error:
-            self._failed(f"profiling, {window}", error)
-
-    def _start_profiler(self) -> None:
+    def _open(self, window: Window | None) -> None:
+        self._cells.on = window == "locate" and _mode() == "pynative"
+        if window != "trace":
+            return
         from mindspore import profiler
 
         self._place = tempfile.mkdtemp(prefix="tensight-profile-")
@@ -261,10 +231,8 @@ class MindSporeTiming:
         )
         self._profiler.start()
 
-    def _stop_windows(self) -> None:
-        if self._sampler is not None:
-            self._sampler.stop()
-            self._sampled, self._sampler = self._sampler, None
+    def _close(self) -> None:
+        self._cells.on = False
         if self._profiler is not None:
             profiler, self._profiler = self._profiler, None
             profiler.stop()
@@ -281,7 +249,10 @@ class MindSporeTiming:
             "graphs_late": late,
             "sink": self._sink,
             "graph_kernel": _context("enable_graph_kernel"),
+            "allreduce_split": _split(),
+            "parameter_tensors": self._weights,
             "traced_steps": sum(time.window == "trace" for time in self.steps.times),
+            "located_steps": sum(time.window == "locate" for time in self.steps.times),
             "operator_seconds": sum(one.seconds for one in operators),
         }
         for name, source in (("mode", self._mode), ("train", self._train)):
@@ -298,6 +269,7 @@ class MindSporeTiming:
             steps=tuple(self.steps.times),
             operators=operators,
             lines=self._sampled.lines() if self._sampled is not None else (),
+            modules=self._cells.records(),
             loaders=self._loaders(),
             compiling=CompileTime(sum(seconds for _, seconds in self._compiles), len(self._compiles)),
             collecting=self.pauses.record(),
@@ -332,26 +304,15 @@ class MindSporeTiming:
         notes: list[str] = []
         place = Path(self._place)
         try:
-            for file in place.rglob("cpu_op_detail_info_*.csv"):
-                with file.open(encoding="utf-8", errors="replace", newline="") as text:
-                    for row in csv.DictReader(text):
-                        seconds = float(row["op_total_time(ms)"]) / 1000
-                        rows.append(
-                            OperatorTime(
-                                row["op_type"],
-                                shapes=row["op_name"],
-                                calls=int(row["op_occurrences"]),
-                                seconds=seconds,
-                                total=seconds,
-                            )
-                        )
-            for file in place.rglob("trace_view.json"):
+            for file in place.rglob(mindspore_tables.CPU):
+                rows += mindspore_tables.operators(file)
+            for file in place.rglob(mindspore_tables.TRACE):
                 if self._trace_file is not None:
                     with file.open("rb") as source, gzip.open(self._trace_file, "wb") as target:
                         shutil.copyfileobj(source, target)
             if not rows:
                 notes.append("MindSpore's profiler gave no table of operators here")
-        except (OSError, KeyError, ValueError) as error:
+        except (OSError, FormatError) as error:
             notes.append(f"what MindSpore's profiler wrote could not be read: {type(error).__name__}: {error}")
         finally:
             shutil.rmtree(place, ignore_errors=True)
@@ -360,6 +321,13 @@ class MindSporeTiming:
 
 def _mode() -> str:
     return "graph" if _context("mode") == _GRAPH else "pynative"
+
+
+def _split() -> bool | None:
+    """Whether AllReduce is split by the user; None where that is not told."""
+    with contextlib.suppress(Exception):
+        return bool(mindspore.get_auto_parallel_context("all_reduce_fusion_config"))
+    return None
 
 
 def _context(name: str) -> Any:

@@ -94,18 +94,21 @@ class Updates:
         if cell is None:
             return
         held, unknown, changed = [], 0, set()
+        settings = settings_of(cell) | {"absent_gradients": "zeros"}  # MindSpore never answers None
+        replaced = []
         for parameter in optimizer.parameters():
             weight = self._networks.weight(parameter)
             if weight is None or not weight.network:
                 unknown += 1
+                replaced.append(str(parameter.name))
                 continue
             held.append(f"{weight.network}:{weight.name}")
             if weight.holder != optimizer.name:
                 weight.holder = optimizer.name
                 changed.add(weight.network)
-        part = Part(
-            "optimizer", optimizer.name, type(cell).__name__, settings_of(cell), optimizer.source, tuple(held), unknown
-        )
+        if held and replaced:  # a layer that takes another's place takes its name too, and leaves it in the optimizer
+            settings["unknown_names"] = ", ".join(replaced[:100])
+        part = Part("optimizer", optimizer.name, type(cell).__name__, settings, optimizer.source, tuple(held), unknown)
         if part != optimizer.told:
             optimizer.told = part
             self._watching.sink.part(part)

@@ -19,7 +19,7 @@ from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source
 from tensight.frameworks.torch.calls import Calls
 from tensight.frameworks.torch.describe import is_activation
-from tensight.frameworks.torch.statistics import PLAIN
+from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.watching import Watched, Watching
 from tensight.records import Source
 
@@ -166,13 +166,16 @@ class Activations:
         return dropout
 
     def _dropout(self, args: tuple, kwargs: dict) -> None:
-        """Random numbers are about to be drawn: say so when the module around is in evaluation mode."""
-        watching = self.watching
         p = args[1] if len(args) > 1 else kwargs.get("p", 0.5)
-        if not p or watching.foreign():
-            return
         if sys._getframe(3).f_code.co_filename == _DROPOUT_FILE:
             return  # nn.Dropout itself: it was switched to training on purpose
+        self.drops(p, "dropout")
+
+    def drops(self, p: float, function: str) -> None:
+        """Random numbers are about to be drawn: say so when the module around is in evaluation mode."""
+        watching = self.watching
+        if not p or watching.foreign():
+            return
         entry = watching.scopes[-1].entry if watching.scopes else None
         module = None if entry is None else entry.ref()
         if entry is None or module is None or module.training:
@@ -180,6 +183,6 @@ class Activations:
         watching.sink.event(
             "dropout",
             entry.network,
-            {"p": float(p), "training": True, "module": entry.path, "module_training": False},
+            {"p": float(p), "training": True, "module": entry.path, "module_training": False, "function": function},
             user_source(),
         )

@@ -16,11 +16,13 @@ from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source, variable_name
 from tensight.frameworks.torch import statistics
 from tensight.frameworks.torch.activations import Activations
+from tensight.frameworks.torch.agreement import Agreement
 from tensight.frameworks.torch.attention import Attention
 from tensight.frameworks.torch.backward import Backward
 from tensight.frameworks.torch.calls import Calls
 from tensight.frameworks.torch.cannot import CANNOT
 from tensight.frameworks.torch.casts import Casts
+from tensight.frameworks.torch.collectives import Collectives
 from tensight.frameworks.torch.compiled import Compiled
 from tensight.frameworks.torch.created import Created
 from tensight.frameworks.torch.cuts import Cuts
@@ -72,6 +74,7 @@ class TorchAdapter:
         activations = Activations(watching, self.calls, patches)
         losses = Losses(watching, activations, patches)
         attention = Attention(watching, patches, losses.tokens)
+        attention.drops = activations.drops
         activations.made = attention.made
         scaling = Scaling(watching, self.optimizers, patches)
         Modes(watching, self.networks, patches)
@@ -88,7 +91,7 @@ class TorchAdapter:
         self.calls.before_forward.append(graphs.called)
         self.calls.note = graphs.note
         self.optimizers.before_step.append(graphs.before_update)
-        Loading(watching, patches)
+        Loading(watching, self.networks, patches)
         casts = Casts(watching, patches)
         self.optimizers.before_step.append(casts.before_update)
         self.backward.on_root.append(Cuts(watching, self.networks).root)
@@ -98,6 +101,11 @@ class TorchAdapter:
         self.calls.before_forward.append(replicas.called)
         self.backward.on_root.append(replicas.root)
         self.optimizers.before_step.append(replicas.before_update)
+        if torch.distributed.is_available():
+            collectives = Collectives(watching, self.networks, patches)
+            agreement = Agreement(watching, self.networks, replicas, collectives)
+            self.optimizers.before_step.append(watching.probe("agreement", agreement.before_update))
+            self.optimizers.after_step.append(watching.probe("agreement", agreement.after_update))
         self.compiled = Compiled(watching, self.networks, self.calls, patches)
         self.calls.compiled_ended = self.compiled.ended
         self.backward.on_root.append(self.compiled.judge)

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source
-from tensight.frameworks.torch.statistics import PLAIN
+from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.watching import Watching
 from tensight.records import Source
 from tensight.records.event import Value
@@ -36,6 +36,7 @@ class Attention:
         self._step = -1
         self._told = 0
         self._inside = False  # of nn.MultiheadAttention, which calls the others
+        self.drops: Callable[[float, str], None] | None = None  # told when attention drops weights at random
         patches.wrap(F, "scaled_dot_product_attention", self._around_product)
         patches.wrap(F, "multi_head_attention_forward", self._around_heads)
 
@@ -44,13 +45,21 @@ class Attention:
     def _around_product(self, original: Any) -> Any:
         watching = self.watching
         called = watching.probe("attention", self._product)
+        dropped = watching.probe("dropout", self._dropped)
 
         def scaled_dot_product_attention(*args, **kwargs):
             if watching.observing and not _is_compiling() and self._is_time() and not self._inside:
                 called(*args, **kwargs) if not kwargs else called(*_plain(args, kwargs))
+            p = args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0)
+            if p and watching.active and not _is_compiling():
+                dropped(p)  # whatever the mode of the module: it is the caller's to ask
             return original(*args, **kwargs)
 
         return scaled_dot_product_attention
+
+    def _dropped(self, p: float) -> None:
+        if self.drops is not None:
+            self.drops(p, "scaled_dot_product_attention")
 
     def _product(
         self, query: Any, key: Any, value: Any, mask: Any = None, dropout: Any = 0.0, causal: Any = False, *_: Any
@@ -59,7 +68,7 @@ class Attention:
             return
         rows, columns = query.shape[-2], key.shape[-2]
         values: dict[str, Value] = {"function": "scaled_dot_product_attention"}
-        if isinstance(mask, torch.Tensor):
+        if type(mask) in PLAIN:
             values |= _of_mask(mask, keep=True)
             values |= self._padding(_columns(mask, columns, keep=True))
         values["future"] = not causal and (mask is None or bool(values.get("future", True)))
@@ -87,9 +96,9 @@ class Attention:
             return
         mask, padding = kwargs.get("attn_mask"), kwargs.get("key_padding_mask")
         values: dict[str, Value] = {"function": "MultiheadAttention"}
-        if isinstance(mask, torch.Tensor):
+        if type(mask) in PLAIN:
             values |= _of_mask(mask, keep=False)
-        if isinstance(padding, torch.Tensor):
+        if type(padding) in PLAIN:
             values |= _binary(padding)
             values |= self._padding(_columns(padding, key.shape[0], keep=False))
         causal = bool(kwargs.get("is_causal")) and mask is None
@@ -104,6 +113,8 @@ class Attention:
             return
         rows, columns = result.shape[-2:]
         if not self.watching.observing or columns < FEWEST or dim not in (-1, result.dim() - 1):
+            return
+        if type(result) not in PLAIN:
             return
         with torch.no_grad():
             weights = result.detach().reshape(-1, rows, columns)[:_MOST_ROWS]

@@ -11,6 +11,7 @@ from tensight.frameworks.source import user_source
 from tensight.frameworks.torch import statistics
 from tensight.frameworks.torch.graph import leaves
 from tensight.frameworks.torch.networks import Held, Networks
+from tensight.frameworks.torch.shards import local, whole
 from tensight.frameworks.torch.updates import Updates
 from tensight.frameworks.torch.watching import Watched, Watching
 from tensight.records.event import Value
@@ -152,7 +153,7 @@ class Backward:
             return True
         if smallest.grad.is_sparse or smallest.device.type != "cpu":
             return None
-        return not bool(smallest.grad.count_nonzero())
+        return not bool(local(smallest.grad).count_nonzero())
 
     # torch.autograd.grad
 
@@ -246,14 +247,15 @@ class Backward:
 
 
 def _number(root: torch.Tensor) -> float | None:
-    if root.numel() != 1 or root.is_complex() or type(root) not in statistics.PLAIN or root.device.type == "meta":
+    found = whole(root)
+    if found is None or found.numel() != 1 or found.is_complex() or found.device.type == "meta":
         return None
-    return float(root.detach().item())
+    return float(found.detach().item())
 
 
 def _sample(tensor: torch.Tensor) -> tuple:
     """A few elements, to notice changes that leave no trace in the version counter (`p.data -= …`)."""
-    values = tensor.detach()
+    values = local(tensor.detach())
     if values.device.type != "cpu" or values.layout is not torch.strided or not values.numel():
         return ()
     flat = values.reshape(-1) if values.is_contiguous() else values

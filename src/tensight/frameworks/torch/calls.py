@@ -15,6 +15,7 @@ from torch import nn
 
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source
+from tensight.frameworks.torch.marks import mark
 from tensight.frameworks.torch.nested import tensors
 from tensight.frameworks.torch.networks import Entry, Networks
 from tensight.frameworks.torch.watching import Scope, Watched, Watching
@@ -115,8 +116,10 @@ class Calls:
         sink.forward(entry.network, module.training)
         batch = _batch_size(args, kwargs)
         values = {"training": module.training, "grad": grad, "batch": batch}
-        sink.event("forward", entry.network, values, None if grad else user_source())
         model = self.networks.models.get(entry.network)
+        if not grad and model is not None:
+            values |= mark(model, sink.step)
+        sink.event("forward", entry.network, values, None if grad else user_source())
         if model is not None and not model.started and watching.gradients:
             self.look_at_start(model)
         watching.thread = threading.get_ident()

@@ -11,7 +11,8 @@ import torch
 
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source
-from tensight.frameworks.torch.statistics import PLAIN, dtype_name
+from tensight.frameworks.torch.shards import PLAIN
+from tensight.frameworks.torch.statistics import dtype_name
 from tensight.frameworks.torch.watching import Watching
 from tensight.records import Source
 from tensight.records.event import Value
@@ -60,6 +61,8 @@ class Casts:
                 self._ways[way] += 1
                 self._lines.setdefault(way, Counter())[user_source()] += 1
             return
+        if type(tensor) not in PLAIN or type(result) not in PLAIN:
+            return  # to look at the values of a DTensor may communicate
         if self._checks < _MOST_CHECKS and 0 < tensor.numel() <= _MOST_VALUES and tensor.device.type == "cpu":
             if result.dtype in _SMALLER:
                 self._rounds(tensor, result)

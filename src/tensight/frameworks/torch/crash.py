@@ -12,6 +12,7 @@ from torch import nn
 
 from tensight.frameworks.crash import Crash, Input, failed_expression, is_known, operands, operator_of, value_of
 from tensight.frameworks.source import is_user_file
+from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.wrappers import walk
 
 Frame = tuple[FrameType, int, int]
@@ -100,7 +101,7 @@ def _described(name: str, value: Any) -> list[Input]:
         dtype, device = str(value.dtype).removeprefix("torch."), str(value.device)
         shape = tuple(value.shape)
         words = f"{dtype}[{', '.join(map(str, shape))}] on {device}"
-        if value.dtype in (torch.int64, torch.int32) and value.numel() and not value.is_meta:
+        if value.dtype in (torch.int64, torch.int32) and type(value) in PLAIN and value.numel() and not value.is_meta:
             words += f", from {int(value.min())} to {int(value.max())}"
         return [Input(name, words, shape, dtype, device)]
     if isinstance(value, nn.Module):

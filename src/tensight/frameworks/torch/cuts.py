@@ -28,7 +28,8 @@ _CUTS = (
     ("numpy", re.compile(r"\.numpy\(|\bfrom_numpy\(")),
     ("item", re.compile(r"\.item\(|\.tolist\(")),
     ("tensor", re.compile(r"\btorch\.(?:as_)?tensor\(")),
-    ("argmax", re.compile(r"\bargmax\(|\.round\(|\bone_hot\(|\.long\(")),
+    ("argmax", re.compile(r"\bargmax\(|\bone_hot\(|\.long\(")),
+    ("round", re.compile(r"\.(?:round|floor|ceil|sign|trunc|heaviside)_?\(")),
 )
 
 
@@ -47,14 +48,12 @@ class Cuts:
         if root is None:
             return
         for path, module in walk(root):
-            forward = inspect.getattr_static(type(module), "forward", None)
-            if not isinstance(forward, FunctionType):
-                continue  # scripted modules have none of their own
-            code = forward.__code__
-            if code not in self._read and is_user_file(code.co_filename):
-                self._read.add(code)
-                for function, source in cut_lines(code):
-                    self._tell(model.name, path, function, source)
+            for forward in _own(type(module)):
+                code = forward.__code__
+                if code not in self._read and is_user_file(code.co_filename):
+                    self._read.add(code)
+                    for function, source in cut_lines(code):
+                        self._tell(model.name, path, function, source)
 
     def root(self, root: torch.Tensor, scale: float) -> None:
         """A backward pass begins."""
@@ -74,6 +73,15 @@ class Cuts:
         if self._told < _MOST:
             self._told += 1
             self.watching.sink.event("cut", network, {"module": module, "function": function}, source)
+
+
+def _own(kind: type) -> list[FunctionType]:
+    """The `forward` of a class of modules, and the methods beside it, which it may call."""
+    forward = inspect.getattr_static(kind, "forward", None)
+    if not isinstance(forward, FunctionType):
+        return []  # scripted modules have none of their own
+    beside = [one for name, one in vars(kind).items() if isinstance(one, FunctionType) and not name.startswith("__")]
+    return [forward, *(one for one in beside if one is not forward)]
 
 
 def cut_lines(code: Any) -> Iterator[tuple[str, Source]]:

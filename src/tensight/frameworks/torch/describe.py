@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from tensight.frameworks.torch.shards import type_name
 from tensight.records import Module, Source
 from tensight.records.event import Value
 
@@ -58,4 +59,4 @@ def settings(module: nn.Module) -> dict[str, Value]:
 
 
 def module_record(path: str, module: nn.Module, source: Source | None) -> Module:
-    return Module(path, type(module).__name__, is_activation(module), source, settings(module))
+    return Module(path, type_name(module), is_activation(module), source, settings(module))

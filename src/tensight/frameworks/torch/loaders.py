@@ -14,7 +14,7 @@ from tensight.frameworks.source import user_source
 from tensight.frameworks.torch import statistics
 from tensight.frameworks.torch.loss_facts import shape_text
 from tensight.frameworks.torch.nested import tensors
-from tensight.frameworks.torch.statistics import PLAIN
+from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.watching import Watching
 from tensight.frameworks.torch.worker_seeds import WorkerSeeds
 from tensight.records import Part, Source

@@ -1,4 +1,4 @@
-"""Weights that are loaded: whether they fit the model they are loaded into."""
+"""Weights that are loaded: whether they fit the model, and whether that model is being trained."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from torch import nn
 
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source
+from tensight.frameworks.torch.networks import Networks
 from tensight.frameworks.torch.watching import Watching
 from tensight.records.event import Value
 
@@ -15,8 +16,9 @@ from tensight.records.event import Value
 class Loading:
     """Watches `load_state_dict`, which says what did not fit and is seldom asked."""
 
-    def __init__(self, watching: Watching, patches: Patches) -> None:
+    def __init__(self, watching: Watching, networks: Networks, patches: Patches) -> None:
         self.watching = watching
+        self.networks = networks
         patches.wrap(nn.Module, "load_state_dict", self._around)
 
     def _around(self, original: Any) -> Any:
@@ -33,6 +35,10 @@ class Loading:
 
     def _loaded(self, module: nn.Module, given: Any, result: Any) -> None:
         missing, unexpected = list(result.missing_keys), list(result.unexpected_keys)
+        entry = self.networks.entries.get(module)
+        trained = any(parameter in self.networks.optimizer_of for parameter in module.parameters())
+        if entry is not None and trained and not missing and self.watching.sink.step > 0:
+            self.watching.sink.event("reloaded", entry.network, {}, user_source())
         if not missing and not unexpected:
             return
         values: dict[str, Value] = {

@@ -16,7 +16,8 @@ from tensight.frameworks.torch.graph import expression
 from tensight.frameworks.torch.label_probe import LabelProbe
 from tensight.frameworks.torch.lines import made_before
 from tensight.frameworks.torch.loss_facts import facts, shape_text, tokens_against
-from tensight.frameworks.torch.statistics import PLAIN
+from tensight.frameworks.torch.picture_probe import PictureProbe
+from tensight.frameworks.torch.shards import PLAIN, arrived
 from tensight.frameworks.torch.watching import Watched, Watching
 from tensight.records import Kind, Part, Source
 from tensight.records.event import Value
@@ -57,6 +58,7 @@ class Losses:
         self._table: dict[object, Watched] = {}
         self._differences: list[Difference] = []
         self._probe = LabelProbe(watching)
+        self._pictures = PictureProbe(watching)
         for name in FUNCTIONS:
             patches.wrap(F, name, functools.partial(self._around, function=name))
         for owner, name in ((torch.Tensor, "__sub__"), (torch.Tensor, "sub"), (torch, "sub")):
@@ -79,16 +81,18 @@ class Losses:
         if not isinstance(result, torch.Tensor) or not result.requires_grad:
             return
         self._called = True
-        if watching.sink.step >= FIRST and not watching.deep:
+        new = function not in self._parts  # a loss that begins later, with another phase of training, is news
+        if watching.sink.step >= FIRST and not watching.deep and not new:
             return
         source = user_source()
         place = (function, None if source is None else (source.file, source.line))
-        if not self._is_time(place):
+        if not self._is_time(place) and not new:
             return
         if watching.foreign():
             return
         prediction = args[0] if args else kwargs.get("input")
         target = args[1] if len(args) > 1 else kwargs.get("target")
+        prediction = arrived(prediction)
         if type(prediction) not in PLAIN:
             return
         self._part(function, kwargs, source)
@@ -105,11 +109,13 @@ class Losses:
         if target is not None:
             values["target_equals_input"] = self._is_input(target)
             values |= tokens_against(target, self._tokens)
-        if result.numel() == 1 and result.device.type == "cpu":
+        if type(result) in PLAIN and result.numel() == 1 and result.device.type == "cpu":
             values["value"] = float(result.detach().item())
         values["grad"] = True
         watching.sink.event("loss", function, values, source)
-        self._probe.look([tensor for ref in self._inputs if (tensor := ref()) is not None], target)
+        fed = [tensor for ref in self._inputs if (tensor := ref()) is not None]
+        self._probe.look(fed, target)
+        self._pictures.look(fed, target)
         if watching.deep:
             self._look(function, prediction, target)
 
@@ -153,7 +159,7 @@ class Losses:
             fed = ref()
             if fed is target:
                 return True
-            if fed is None or fed.shape != target.shape or fed.dtype != target.dtype:
+            if fed is None or type(fed) not in PLAIN or fed.shape != target.shape or fed.dtype != target.dtype:
                 continue
             if fed.data_ptr() == target.data_ptr() or torch.equal(fed, target):
                 return True
@@ -228,7 +234,7 @@ class Losses:
         reduction = next((name for name in operators if name in ("mean", "sum")), None)
         if reduction is not None:
             values["reduction"] = reduction
-        if root.numel() == 1 and root.device.type == "cpu":
+        if type(root) in PLAIN and root.numel() == 1 and root.device.type == "cpu":
             values["value"] = float(root.detach().item()) / scale
         mine = [one for one in differences if one.sequence in numbers]
         if mine:  # one that broadcasts is the news; otherwise the last one compares prediction and target

@@ -12,6 +12,7 @@ from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.source import variable_name
 from tensight.frameworks.torch.created import Created
 from tensight.frameworks.torch.describe import is_activation, module_record, role
+from tensight.frameworks.torch.shards import type_name
 from tensight.frameworks.torch.statistics import dtype_name
 from tensight.frameworks.torch.watching import Watched, Watching
 from tensight.frameworks.torch.wrappers import is_compiled, stripped, walk
@@ -27,7 +28,7 @@ class Entry:
         self.ref = weakref.ref(module)
         self.path = path
         self.network = network
-        self.type = type(module).__name__
+        self.type = type_name(module)
         self.activation = is_activation(module)
         self.calls = 0
         self.stamp = -1
@@ -85,7 +86,7 @@ class Model:
     def __init__(self, name: str, root: nn.Module, source: Source | None) -> None:
         self.name = name
         self.ref = weakref.ref(root)
-        self.type = type(root).__name__
+        self.type = type_name(root)
         self.source = source
         self.compiled = is_compiled(root)
         self.parameters: list[Held] = []
@@ -97,6 +98,9 @@ class Model:
         self.started = False  # its parameters were looked at as they were before the first call
         self.buffers_seen = -1
         self.frozen_seen = False
+        self.marks = 0  # how often a weight of it was marked, and the step from which the next mark is due
+        self.next_mark = 0
+        self.marked: torch.Tensor | None = None  # some values of it at the latest mark
 
 
 class Networks:

@@ -7,14 +7,15 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tensight
-from tensight.frameworks.source import source_of, user_site
+from tensight.frameworks.source import source_of, user_site, user_source
 from tensight.frameworks.torch.operators_scope import Scope
+from tensight.frameworks.torch.shards import local
 from tensight.records import Phase, Source
 
 _sequence = torch._C._autograd._get_sequence_nr
@@ -48,9 +49,13 @@ class Call:
     def source(self) -> Source | None:
         return source_of(*self.site) if self.site is not None else None
 
+    def line(self) -> Source | None:
+        """The user's line that made this call; right only while the operator runs."""
+        return self.source if self.site is not None else user_source(2)
+
     @property
     def mutable(self) -> bool:
-        return self.function._schema.is_mutable
+        return facts(self.function).mutable
 
     def inputs(self) -> list[torch.Tensor]:
         """What the operator reads; an argument that is only written to (`out=`) is none."""
@@ -61,34 +66,51 @@ class Call:
 
     def written(self) -> list[torch.Tensor]:
         """Tensors that the operator changes in place."""
-        places = _written.get(self.function)
-        if places is None:
-            places = _written[self.function] = _places_written(self.function)
         found: list[torch.Tensor] = []
-        for index, name in places:
+        for index, name in facts(self.function).written:
             found.extend(tensors(self.args[index] if index < len(self.args) else self.kwargs.get(name)))
         return found
 
     def outputs(self) -> list[torch.Tensor]:
+        result = self.result
+        if type(result) is torch.Tensor and not self.mutable:  # nearly always
+            return [result]
         seen: dict[int, torch.Tensor] = {}
-        for tensor in (*tensors(self.result), *self.written()):
+        for tensor in (*tensors(result), *self.written()):
             seen.setdefault(id(tensor), tensor)
         return list(seen.values())
 
 
-_written: dict[Any, tuple[tuple[int, str], ...]] = {}  # by operator: asking its schema each time is slow
+class Facts(NamedTuple):
+    """What an operator's schema says of it."""
+
+    function: Any
+    name: str  # 'aten.sqrt'
+    mutable: bool
+    written: tuple[tuple[int, str], ...]  # place and name of each argument that it changes in place
 
 
-def _places_written(function: Any) -> tuple[tuple[int, str], ...]:
-    """Place and name of each argument that an operator changes in place."""
-    arguments = enumerate(function._schema.arguments)
-    return tuple((i, a.name) for i, a in arguments if a.alias_info is not None and a.alias_info.is_write)
+_facts: dict[int, Facts] = {}  # by id, which is kept: an operator's own hash, and its schema, are slow
+
+
+def facts(function: Any) -> Facts:
+    """
+    >>> facts(torch.ops.aten.mul_.Tensor)[1:]
+    ('aten.mul_', True, ((0, 'self'),))
+    """
+    known = _facts.get(id(function))
+    if known is None:
+        arguments = enumerate(function._schema.arguments)
+        written = tuple((i, a.name) for i, a in arguments if a.alias_info is not None and a.alias_info.is_write)
+        name = f"{function.namespace}.{function._opname}"
+        known = _facts[id(function)] = Facts(function, name, bool(function._schema.is_mutable), written)
+    return known
 
 
 def tensors(value: Any) -> Iterable[torch.Tensor]:
-    """The tensors inside tuples, lists and dicts, in order."""
+    """The tensors inside tuples, lists and dicts, in order; of a DTensor what this rank holds."""
     if isinstance(value, torch.Tensor):
-        yield value
+        yield local(value)
     elif isinstance(value, (tuple, list)):
         for item in value:
             yield from tensors(item)
@@ -106,14 +128,30 @@ def _called_by_us() -> bool:
     if torch.is_grad_enabled():
         return False
     frame: FrameType | None = sys._getframe(3)
-    while frame is not None and frame.f_code.co_filename.startswith(_MACHINERY):
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        belongs = _belongs.get(filename)
+        if belongs is None:
+            belongs = "machinery" if filename.startswith(_MACHINERY) else "us" if filename.startswith(_OURS) else "them"
+            _belongs[filename] = belongs
+        if belongs != "machinery":
+            return belongs == "us"
         frame = frame.f_back
-    return frame is not None and frame.f_code.co_filename.startswith(_OURS)
+    return False
+
+
+_belongs: dict[str, str] = {}  # files: whose code is in them
 
 
 class Observer(Protocol):
-    """Who looks at operators. `before` may keep what an in-place operator is about to overwrite."""
+    """Who looks at operators. `before` may keep what an in-place operator is about to overwrite.
 
+    `lines`: whether each call is to know the line that made it. Finding it takes a walk over the stack; who needs it
+    rarely says False and asks `Call.line` while the operator runs.
+    """
+
+    @property
+    def lines(self) -> bool: ...
     def before(self, call: Call) -> Any: ...
     def after(self, call: Call, kept: Any) -> None: ...
 
@@ -171,13 +209,12 @@ class Operators(TorchDispatchMode):
 
     def _call(self, function: Any, args: tuple, kwargs: dict) -> Call:
         ours = _called_by_us()
-        site = user_site(3)
+        site = user_site(3) if self._observer.lines else None
         node = _node()
-        phase = self._scope.phase
+        phase = "backward" if node is not None else self._scope.phase
         if node is not None and torch.is_grad_enabled() and node.name().startswith("CheckpointFunction"):
             node, phase = None, "forward"  # activations are computed again, with a graph of their own
-        name = f"{function.namespace}.{function._opname}"
-        call = Call(self._order, name, function, args, kwargs, phase, self._scope.module, site, ours)
+        call = Call(self._order, facts(function).name, function, args, kwargs, phase, self._scope.module, site, ours)
         self._order += 1
         if node is not None:
             call.node = node.name()

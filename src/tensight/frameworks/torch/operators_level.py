@@ -13,7 +13,7 @@ from tensight.frameworks.torch.operators import Call, Operators
 from tensight.frameworks.torch.operators_scope import Scope
 from tensight.frameworks.torch.operators_tap import Inputs
 from tensight.frameworks.torch.watching import Watching, to_numpy
-from tensight.records import TensorInfo
+from tensight.records import Source, TensorInfo
 
 NOT_SHOWN = frozenset({"aten.detach", "aten.alias", "aten.lift_fresh", "aten.detach_", "aten.empty", "aten.empty_like"})
 _Key = tuple[str, str, str, int, int]
@@ -29,6 +29,7 @@ class OperatorLevel:
         self._mode: Operators | None = None
         self._infos: dict[_Key, TensorInfo] = {}
         self._counts: dict[tuple[str, str, str], int] = {}
+        self._lines: dict[int, Source | None] = {}  # by tensor id: where its forward operator was called
         self._made: list[Made] = []  # by the operator that ran last, while somebody takes operators
         self._step = -1
         self._on = False
@@ -54,6 +55,11 @@ class OperatorLevel:
             self._mode = self._scope = None
 
     # an observer of operators
+
+    @property
+    def lines(self) -> bool:
+        tap = self._sink.tap
+        return tap is not None and tap.operators
 
     def before(self, call: Call) -> Inputs | None:
         if self._sink.step != self._step:
@@ -101,7 +107,9 @@ class OperatorLevel:
         if info is None:
             info = self._infos[key] = self._describe(call, key, tensor)
             self._sink.tensor(info)
-        stats = statistics.one(tensor.detach(), self._sink.needs(info))
+        if tensor.requires_grad:
+            tensor = tensor.detach()
+        stats = statistics.one(tensor, self._sink.needs(info))
         self._sink.observe(info.id, stats, call.phase, None if shape == info.shape else shape)
         if self._sink.keep_tensors and self._sink.wants(info.id):
             self._sink.keep(info.id, to_numpy(tensor))
@@ -112,8 +120,11 @@ class OperatorLevel:
 
     def _describe(self, call: Call, key: _Key, tensor: torch.Tensor) -> TensorInfo:
         forward = call.forward
+        made_by = forward.kept if forward is not None and isinstance(forward.kept, int) else None
+        new = self._sink.new_id()
+        line = self._lines[new] = (self._lines.get(made_by) if made_by is not None else None) or call.line()
         return TensorInfo(
-            id=self._sink.new_id(),
+            id=new,
             kind="operator_gradient" if call.phase == "backward" else "operator",
             node=call.module,
             slot=f"output.{key[4]}",
@@ -125,6 +136,6 @@ class OperatorLevel:
             type=forward.name if forward is not None else "",
             op=call.name,
             phase=call.phase,
-            source=(forward or call).source,
-            forward=forward.kept if forward is not None and isinstance(forward.kept, int) else None,
+            source=line,
+            forward=made_by,
         )

@@ -45,6 +45,7 @@ class Optimizers:
         self.updates = updates
         self.known: IdentityMap[Optimizer, Stepper] = IdentityMap()
         self.before_step: list = []  # called before each update
+        self.after_step: list = []  # called behind each update, also while asleep
         self._names: set[str] = set()
         self._stepping: list[Stepper] = []
         self._guarded_before = watching.probe("gradients", updates.before)
@@ -99,7 +100,10 @@ class Optimizers:
         def happened(optimizer: Optimizer, set_to_none: bool) -> None:
             known = self.add(optimizer)
             watching.unzeroed = False
-            watching.sink.event("zero_grad", known.name, {"set_to_none": bool(set_to_none)}, user_source())
+            values: dict[str, Value] = {"set_to_none": bool(set_to_none)}
+            if self._stepping:  # in a closure: the step under way has had the gradients of the passes before
+                values["inside"] = True
+            watching.sink.event("zero_grad", known.name, values, user_source())
 
         tell = watching.probe("zero_grad", happened)
 
@@ -137,6 +141,9 @@ class Optimizers:
             self.watching.sink.before_update(known.name)
 
     def _after(self, optimizer: Optimizer, args: tuple, kwargs: dict) -> None:
+        if self.watching.attached and len(self._stepping) < 2:
+            for tell in self.after_step:
+                tell()
         if self.watching.asleep:
             self.watching.sink.updated(self.add(optimizer).name)
             return

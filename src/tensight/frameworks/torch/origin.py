@@ -17,6 +17,7 @@ from tensight.frameworks.torch.operators import Call, tensors
 from tensight.frameworks.torch.operators_scope import Scope
 from tensight.frameworks.torch.origin_terms import Terms
 from tensight.frameworks.torch.replay_samples import Samples, of_rows
+from tensight.frameworks.torch.shards import local
 from tensight.records import Source
 
 _RAW = ("empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "empty_permuted", "resize_")
@@ -97,6 +98,8 @@ class Origin:
 
 class FirstBad:
     """Observes operators (see `operators.Observer`) and finds the origin of bad values."""
+
+    lines = True
 
     def __init__(self, scope: Scope, samples: Samples | None = None) -> None:
         self.origins: list[Origin] = []
@@ -313,7 +316,7 @@ class FirstBad:
 
 def _key(tensor: torch.Tensor) -> int:
     try:
-        return tensor.untyped_storage()._cdata
+        return local(tensor).untyped_storage()._cdata
     except (NotImplementedError, RuntimeError):  # sparse and wrapped tensors have no storage of their own
         return id(tensor)
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from tensight.frameworks.torch.shards import local
+
 Fact = float | int | str | None
 _LARGE = 1 << 16
 
@@ -17,7 +19,7 @@ def is_float(tensor: torch.Tensor) -> bool:
 
 def plain(tensor: torch.Tensor) -> torch.Tensor:
     """The values of any tensor as an ordinary dense one; float formats that lack operators come as float32."""
-    tensor = tensor.detach()
+    tensor = local(tensor).detach()
     if tensor.layout is not torch.strided:
         tensor = tensor.to_dense()
     if tensor.is_floating_point() and tensor.element_size() < 2:

@@ -6,6 +6,7 @@ instead trains each replica alone, silently.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import Any
 
@@ -16,8 +17,10 @@ from tensight.frameworks.source import user_source
 from tensight.frameworks.torch.networks import Networks
 from tensight.frameworks.torch.watching import Watching
 from tensight.records import Part, Source
+from tensight.records.event import Value
 
 _MOST_REDUCED = 10_000
+_is_compiling = torch.compiler.is_compiling
 
 
 def position() -> tuple[int, int] | None:
@@ -49,6 +52,9 @@ class Replicas:
         self._averaged = False  # somebody has averaged by hand
         self._line: Source | None = None  # of the last call of an outermost module
         self._backward = False
+        self._patches = patches
+        self._stages = False  # stages of a pipeline were met
+        self._told_stages: set[str] = set()
         if not torch.distributed.is_available():
             return
         wrapper = torch.nn.parallel.DistributedDataParallel
@@ -57,10 +63,52 @@ class Replicas:
         for name in ("all_reduce", "all_gather", "reduce_scatter_tensor", "all_gather_into_tensor"):
             patches.wrap(torch.distributed, name, self._around_averaging)
 
+    @property
+    def position(self) -> tuple[int, int] | None:
+        """Rank and number of ranks where there are several; None otherwise."""
+        found = position()
+        return found if found is not None and found[1] > 1 else None
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether the training averages the gradients of all parameters itself."""
+        return self._by_hand
+
+    def wrappers(self) -> list[Any]:
+        """The wrappers that are alive."""
+        return [wrapper for ref, _ in self._wrappers if (wrapper := ref()) is not None]
+
     def called(self) -> None:
         """An outermost module is about to be called."""
+        if not self._stages:
+            self._watch_stages()
         if self._wrappers:
             self._line = user_source()
+
+    def _watch_stages(self) -> None:
+        """A schedule of pipeline stages divides gradients by the number of micro-batches itself; it is loaded late."""
+        stage = getattr(sys.modules.get("torch.distributed.pipelining.stage"), "_PipelineStageBase", None)
+        if stage is None:
+            return
+        self._stages = True
+        tell = self.watching.probe("pipeline", self._scaled)
+
+        def around(original: Any) -> Any:
+            def scale_grads(stage, factor):
+                tell(stage, factor)
+                return original(stage, factor)
+
+            return scale_grads
+
+        if hasattr(stage, "scale_grads"):
+            self._patches.wrap(stage, "scale_grads", around)
+
+    def _scaled(self, stage: Any, factor: int) -> None:
+        settings: dict[str, Value] = {"stage": stage.stage_index, "stages": stage.num_stages, "divided_by": int(factor)}
+        part = Part("pipeline", f"stage {stage.stage_index}", type(stage).__name__, settings)
+        if part.name not in self._told_stages:
+            self._told_stages.add(part.name)
+            self.watching.sink.part(part)
 
     def root(self, root: torch.Tensor, scale: float) -> None:
         """A backward pass begins."""
@@ -108,6 +156,19 @@ class Replicas:
             self._reduced[tensor.data_ptr()] = tensor.numel()
             self._reduced_in = user_source()
 
+    def _averages(self, tensor: Any) -> bool:
+        """Whether this is about gradients: one of them, or many put together. A mean for the log is not."""
+        if not isinstance(tensor, torch.Tensor):
+            return True
+        gradients = [
+            parameter.grad
+            for wrapper in self.wrappers()
+            for parameter in wrapper.module.parameters()
+            if parameter.grad is not None
+        ]
+        whole = sum(gradient.numel() for gradient in gradients)
+        return 4 * tensor.numel() >= whole or any(tensor.data_ptr() == gradient.data_ptr() for gradient in gradients)
+
     def _around_init(self, original: Any) -> Any:
         made = self.watching.probe("replicas", self._made)
 
@@ -134,11 +195,15 @@ class Replicas:
     def _around_averaging(self, original: Any) -> Any:
         summed = self.watching.probe("replicas", self._summed)
 
+        averages = self.watching.probe("replicas", self._averages)
+
         def collective(*args, **kwargs):
-            if self._backward:
-                self._averaged = True
-                if not self._wrappers and self.watching.active:
-                    summed(args[0] if args else kwargs.get("tensor"))
+            if self._backward and not _is_compiling():
+                tensor = args[0] if args else kwargs.get("tensor")
+                if self._wrappers and not self._averaged:
+                    self._averaged = bool(averages(tensor))
+                elif not self._wrappers and self.watching.active:
+                    summed(tensor)
             return original(*args, **kwargs)
 
         return collective

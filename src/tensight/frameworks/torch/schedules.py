@@ -12,6 +12,7 @@ from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source
 from tensight.frameworks.torch.optimizers import Optimizers
+from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.watching import Watching
 from tensight.records import Part
 from tensight.records.event import Value
@@ -132,7 +133,7 @@ class Clipping:
         values: dict[str, Value]
         if name == "clip_grad_norm_":
             values = {"max_norm": float(limit)}
-            if isinstance(result, torch.Tensor) and result.device.type == "cpu":
+            if type(result) in PLAIN and result.device.type == "cpu":  # to read a DTensor may communicate
                 values["norm"] = float(result)
         else:
             values = {"max_value": float(limit)}

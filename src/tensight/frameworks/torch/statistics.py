@@ -11,10 +11,10 @@ import msgspec
 import torch
 
 from tensight.frameworks.torch import reductions
+from tensight.frameworks.torch.shards import PLAIN, local
 from tensight.records import Needs, Stats, Within
 from tensight.stats import native as kernel
 
-PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
 ORDINARY = Needs()
 
 
@@ -81,9 +81,9 @@ def readable(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _unwrapped(tensor: torch.Tensor) -> torch.Tensor:
-    local = getattr(tensor, "_local_tensor", None)  # DTensor: the shard of this rank
-    if isinstance(local, torch.Tensor):
-        return local
+    part = local(tensor)  # of a DTensor what this rank holds
+    if part is not tensor:
+        return part
     if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
         raise CannotJudge("no_value")
     if hasattr(type(tensor), "__torch_dispatch__") and type(tensor).__torch_dispatch__ is not (

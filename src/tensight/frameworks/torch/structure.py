@@ -90,6 +90,8 @@ class Structure:
 class _Look:
     """A look at the operators of one step."""
 
+    lines = True
+
     def __init__(self, builder: GraphBuilder, networks: Networks, watching: Watching) -> None:
         self.builder = builder
         self.scope = StructureScope(networks)

@@ -17,8 +17,8 @@ import torch
 from torch import nn
 from torch.optim import optimizer
 
-from tensight.frameworks.patches import Patches
-from tensight.frameworks.timing import Clock, Done, Pauses, Plan, Sampler, Steps
+from tensight.frameworks.timing import Plan
+from tensight.frameworks.timing_base import FEW, StepTiming
 from tensight.frameworks.torch.timing_changes import Changes
 from tensight.frameworks.torch.timing_compile import Compiling
 from tensight.frameworks.torch.timing_facts import environment, memory, replicas
@@ -26,15 +26,14 @@ from tensight.frameworks.torch.timing_held import Held
 from tensight.frameworks.torch.timing_loaders import TimedLoaders
 from tensight.frameworks.torch.timing_located import Located
 from tensight.frameworks.torch.timing_places import Places
-from tensight.frameworks.torch.timing_trace import Tracing
+from tensight.frameworks.torch.timing_trace import Tracing, mark
 from tensight.records.timing import Part5, Profile, Window
 
 _is_compiling = torch.compiler.is_compiling
-_FEW = 3  # rounds after which it is clear that there is no optimizer, or no backward pass
 _grad_enabled = torch.is_grad_enabled
 
 
-class TorchTiming:
+class TorchTiming(StepTiming):
     """Follows an unmodified script from step to step and takes what each window is for."""
 
     def __init__(
@@ -46,17 +45,8 @@ class TorchTiming:
         go_on: bool = False,
         failed: Callable[[str, BaseException], None],
     ) -> None:
-        self.plan = plan
-        self.clock = Clock()
-        self.pauses = Pauses()
-        self.steps = Steps(plan, self.clock, self._turn)
-        self.on = False
+        super().__init__(plan, trace_file=trace_file, go_on=go_on, failed=failed)
         self.inside = False  # an outermost module
-        self._patches = Patches()
-        self._failed = failed
-        self._go_on = go_on
-        self._sampler: Sampler | None = None
-        self._sampled: Sampler | None = None
         self._tracing = Tracing(trace_file)
         self._located = Located(failed)
         self._compiling = Compiling()
@@ -66,14 +56,12 @@ class TorchTiming:
         self._changes = Changes(changes)
         self._models: list[weakref.ref[nn.Module]] = []
         self._known: set[int] = set()
-        self._ending = False  # the step ends with the next batch, forward or backward pass
         self._round: list[int] = []  # optimizers in the order they step
         self._last_of_round = 0
         self._seen = {"update": 0, "backward": 0, "forward": 0}
         self._annotations: list[Any] = []
         self._step_annotation: Any = None
         self._batch = 0
-        self._fresh = True
         self._hooks: list[Any] = []
 
     # putting on and taking off
@@ -96,22 +84,13 @@ class TorchTiming:
         self._changes.attach(self._patches)
         self._compiling.attach(self._patches)
         self._places.attach(self._patches)
-        self.pauses.attach()
-        self.on = True
-        self.clock.cut()
-        if not self.plan.warm:
-            self.steps.window = "clock"
-            self._turn("clock")
+        self._started()
 
     def detach(self) -> None:
-        """Take off everything; what runs is stopped first."""
-        self.on = False
-        self._stop_windows()
+        super().detach()
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
-        self.pauses.detach()
-        self._patches.restore()
 
     # parts of a step
 
@@ -156,12 +135,10 @@ class TorchTiming:
         return __call__
 
     def enter(self, part: Part5) -> None:
-        if self._fresh:
-            self._fresh = False
-            self.clock.cut()  # what the program did before its first step is no part of it
+        self._begins()
         self.clock.enter(part)
         if self.steps.window == "trace":
-            note = torch.profiler.record_function(f"tensight: {part}")
+            note = mark(part)
             note.__enter__()
             self._annotations.append(note)
 
@@ -187,13 +164,14 @@ class TorchTiming:
 
     def _backward_ended(self) -> None:
         self._seen["backward"] += 1
-        if not self._seen["update"] and self._seen["backward"] > _FEW:
+        if not self._seen["update"] and self._seen["backward"] > FEW:
             self._ending = True  # weights are updated without an optimizer
 
     def _forward_ended(self, module: nn.Module) -> None:
-        if self._has_weights(module):
-            self._seen["forward"] += 1
-            if not self._seen["update"] and not self._seen["backward"] and self._seen["forward"] > _FEW:
+        seen = self._seen
+        if not seen["update"] and not seen["backward"] and self._has_weights(module):
+            seen["forward"] += 1
+            if seen["forward"] > FEW:
                 self._ending = True  # there is no training: a step is a call of the model
 
     def _met(self, module: nn.Module, args: tuple) -> None:
@@ -211,77 +189,45 @@ class TorchTiming:
 
     # steps and windows
 
-    def boundary(self) -> None:
-        """A batch, a forward or a backward pass begins: if the step's update is done, the step is over."""
-        if not self._ending:
-            return
-        self._ending = False
-        self._close_step()
-        if self.steps.window is None and not self._go_on:
-            self.on = False
-            raise Done
-
-    def _close_step(self) -> None:
+    def _facts(self) -> dict[str, Any]:
         window = self.steps.window
-        if window is None:
-            return
-        self.clock.settle()
-        collecting, collections = self.pauses.cut()
         batches, iterators = self.loaders.cut()
-        facts: dict[str, Any] = {
-            "collecting": collecting,
-            "collections": collections,
-            "batches": batches,
-            "iterators": iterators,
-            "batch": self._batch,
-        }
-        if window == "trace":  # reading it lets go of the interpreter: samples of clocked steps would gather here
+        facts: dict[str, Any] = {"batches": batches, "iterators": iterators, "batch": self._batch}
+        if window == "locate":  # whose time counts for nothing
             facts["memory"] = memory()
-        if window == "locate":
             facts["backward_operators"] = self._located.cut()
             self._held.look()
         self._batch = 0
-        if self._step_annotation is not None:
-            self._step_annotation.__exit__(None, None, None)
-            self._step_annotation = None
-        self.clock.skip()
-        self.steps.ended(facts)
+        self._end_annotation()
+        return facts
+
+    def _next_step(self) -> None:
         if self.steps.window == "trace":
-            self._annotate_step()
+            self._step_annotation = torch.profiler.record_function(f"ProfilerStep#{self.steps.number}")
+            self._step_annotation.__enter__()
+            self.clock.skip()
 
-    def _annotate_step(self) -> None:
-        self._step_annotation = torch.profiler.record_function(f"ProfilerStep#{self.steps.number}")
-        self._step_annotation.__enter__()
-        self.clock.skip()
-
-    def _turn(self, window: Window | None) -> None:
-        """A new window begins."""
-        try:
-            self._stop_windows()
-            self.pauses.on = self.loaders.counting = window == "clock"
-            if window == "clock":
-                self._compiling.warm()
-                self._sampler = Sampler(self.clock)
-                self._sampler.start()
-            elif window == "trace":
-                self._held.look()
-                self._tracing.start()
-            elif window == "locate":
-                self._held.look()
-                if self._compiling.used():
-                    self._located.note = "operators inside compiled code have no lines"
-                else:
-                    self._located.start()
-        except Exception as error:
-            self._failed(f"profiling, {window}", error)
-
-    def _stop_windows(self) -> None:
-        if self._sampler is not None:
-            self._sampler.stop()
-            self._sampled, self._sampler = self._sampler, None
+    def _end_annotation(self) -> None:
         if self._step_annotation is not None:
             self._step_annotation.__exit__(None, None, None)
             self._step_annotation = None
+
+    def _open(self, window: Window | None) -> None:
+        self.loaders.counting = window == "clock"
+        if window == "clock":
+            self._compiling.warm()
+        elif window == "trace":
+            self._held.look()
+            self._tracing.start()
+        elif window == "locate":
+            self._held.look()
+            if self._compiling.used():
+                self._located.note = "operators inside compiled code have no lines"
+            else:
+                self._located.start()
+
+    def _close(self) -> None:
+        self._end_annotation()
         self._tracing.stop()
         self._located.stop()
 

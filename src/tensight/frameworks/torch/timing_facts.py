@@ -52,6 +52,8 @@ def environment(models: Sequence[nn.Module]) -> dict[str, Fact]:
         "double_parameters": sum(parameter.dtype is torch.float64 for parameter in parameters),
         "half_parameters": sum(parameter.dtype in (torch.float16, torch.bfloat16) for parameter in parameters),
         "convolutions": sum(isinstance(layer, nn.Conv2d) for layer in layers),
+        "sync_batch_norms": sum(isinstance(layer, nn.SyncBatchNorm) for layer in layers),
+        "data_parallel": max((len(m.device_ids) for m in layers if isinstance(m, nn.DataParallel)), default=0),
         "compiled": any(is_compiled(model) for model in models),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "blocking": os.environ.get("CUDA_LAUNCH_BLOCKING", "") == "1",

@@ -45,6 +45,8 @@ class Found:
 class Located:
     """An observer of operators that keeps times by place."""
 
+    lines = True
+
     def __init__(self, failed: Callable[[str, BaseException], None]) -> None:
         self.note = ""
         self._failed = failed

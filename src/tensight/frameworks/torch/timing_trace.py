@@ -51,6 +51,15 @@ class Event:
     depth: int = 0
 
 
+# torch.profiler.record_function takes ten times as long as this, which small steps would feel
+_quick: Any = getattr(torch._C._profiler, "_RecordFunctionFast", torch.profiler.record_function)
+
+
+def mark(part: str) -> Any:
+    """A context that marks a part of a step in the trace."""
+    return _quick(OURS + part)
+
+
 class Tracing:
     """Runs torch.profiler over the traced steps."""
 
@@ -63,13 +72,13 @@ class Tracing:
         activities = [torch.profiler.ProfilerActivity.CPU]
         if torch.cuda.is_available():
             activities.append(torch.profiler.ProfilerActivity.CUDA)
-        self._profiler = torch.profiler.profile(
+        profiler = torch.profiler.profile(
             activities=activities, record_shapes=True, profile_memory=True, with_flops=True
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self._profiler.start()
-        self._running = True
+            profiler.start()
+        self._profiler, self._running = profiler, True  # one that did not start is as good as none
 
     def stop(self) -> None:
         if self._running:

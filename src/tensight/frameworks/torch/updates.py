@@ -8,6 +8,7 @@ import torch
 
 from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.torch.networks import Held, Model, Networks
+from tensight.frameworks.torch.shards import local
 from tensight.frameworks.torch.statistics import Job
 from tensight.frameworks.torch.watching import Watched, Watching
 from tensight.records import Kind
@@ -89,7 +90,7 @@ class Updates:
         for held, tensor in found:
             watched = self._tensor(held, tensor, "weight" if tensor.requires_grad else "frozen")
             if watched.needs.change and tensor.layout is torch.strided and tensor.device.type != "meta":
-                asked.append(tensor)
+                asked.append(local(tensor))
         chosen = self._turn_of(asked)
         targets = [self._room(tensor) for tensor in chosen]
         if targets:
@@ -142,8 +143,9 @@ class Updates:
         networks: dict[str, bool] = {}
         for held, tensor in found:
             watched = self._tensor(held, tensor, "weight" if tensor.requires_grad else "frozen")
-            before = self._copies.get(tensor) if watched.needs.change else None
-            jobs.append((watched, Job(tensor, watched.needs, before)))
+            part = local(tensor)
+            before = self._copies.get(part) if watched.needs.change else None
+            jobs.append((watched, Job(part, watched.needs, before)))
             networks[held.network] = True
         jobs += self._others(list(networks), {id(tensor) for _, tensor in found})
         self.watching.look_at_many(jobs, "update")

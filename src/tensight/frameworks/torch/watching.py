@@ -12,6 +12,7 @@ import torch
 
 from tensight.frameworks.adapter import Array, Sink
 from tensight.frameworks.torch import statistics
+from tensight.frameworks.torch.shards import local, shard_of
 from tensight.frameworks.torch.statistics import CannotJudge, Job, dtype_name
 from tensight.records import Depth, Kind, Needs, Phase, Source, Stats, TensorInfo
 
@@ -162,13 +163,14 @@ class Watching:
                 slot=slot,
                 network=network,
                 call=call,
-                shape=tuple(tensor.shape),
+                shape=tuple(local(tensor).shape),
                 dtype=dtype_name(tensor.dtype),
                 device=str(tensor.device),
                 type=type,
                 op=op,
                 phase=phase,
                 source=source,
+                shard=shard_of(tensor),
             )
             self.sink.tensor(info)
             known = table[key] = Watched(info, self.sink.needs(info), self.needs_version)
@@ -223,7 +225,11 @@ class Watching:
         return answers
 
     def tell(self, watched: Watched, tensor: torch.Tensor, stats: Stats, phase: Phase) -> None:
+        if not stats.count and watched.info.shard is not None:
+            return  # this rank holds nothing of it, which is no news
         shape = tensor.shape
+        if shape != watched.shape:
+            shape = local(tensor).shape
         self.sink.observe(watched.id, stats, phase, None if shape == watched.shape else tuple(shape))
         if self.keep and self.sink.wants(watched.id):
             self.sink.keep(watched.id, to_numpy(tensor))

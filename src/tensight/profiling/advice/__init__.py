@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensight.profiling.advice.alignment import Alignment
+from tensight.profiling.advice.allreduce_split import AllReduceSplit
 from tensight.profiling.advice.anomaly import AnomalyMode
 from tensight.profiling.advice.casts import CastPingPong
 from tensight.profiling.advice.collector import GarbageCollection
+from tensight.profiling.advice.conversions import Conversions
+from tensight.profiling.advice.data_parallel import DataParallelUsed
 from tensight.profiling.advice.float64 import AccidentalFloat64
 from tensight.profiling.advice.graph_breaks import GraphBreaks
+from tensight.profiling.advice.graph_build import GraphBuild
 from tensight.profiling.advice.growing_graph import GrowingGraph
 from tensight.profiling.advice.jitter import Jitter
 from tensight.profiling.advice.layout import LayoutChanges
@@ -22,6 +26,7 @@ from tensight.profiling.advice.python_in_step import PythonInStep
 from tensight.profiling.advice.recompiles import RecompilationStorm
 from tensight.profiling.advice.slow_shapes import SlowShapes
 from tensight.profiling.advice.starved_loader import StarvedLoader
+from tensight.profiling.advice.sync_batchnorm import SyncBatchNorms
 from tensight.profiling.advice.syncs import SynchronisingCalls
 from tensight.profiling.advice.threads import OneThread
 from tensight.profiling.advice.tiny_batches import TinyBatches
@@ -44,6 +49,8 @@ RULES: tuple[type[AdviceRule], ...] = (
     GarbageCollection,
     GrowingGraph,
     PoorOverlap,
+    DataParallelUsed,
+    SyncBatchNorms,
     PythonInStep,
     OptimizerLoop,
     OneThread,
@@ -55,6 +62,9 @@ RULES: tuple[type[AdviceRule], ...] = (
     SinkMode,
     KernelFusion,
     DynamicShape,
+    Conversions,
+    AllReduceSplit,
+    GraphBuild,
 )
 
 

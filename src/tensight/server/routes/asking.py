@@ -8,7 +8,9 @@ from typing import TypeVar
 import msgspec
 from starlette.requests import HTTPConnection, Request
 
-from tensight.errors import UsageError
+from tensight.control.messages import WHO_HEADER
+from tensight.errors import UNDECODABLE, UsageError
+from tensight.records.audit import WHO, Who
 from tensight.server.answers import Welcome
 from tensight.server.library import Library
 from tensight.server.live import Live
@@ -45,6 +47,12 @@ def recording(request: Request) -> Recording:
     return found
 
 
+def who(request: Request) -> Who:
+    """Who asks, as it says itself: the token is what gives the right, this is for the audit log."""
+    said = request.headers.get(WHO_HEADER, "")
+    return next((one for one in WHO if one == said), "page")
+
+
 def number(request: Request, name: str, default: int | None = None) -> int | None:
     """A whole number of the query, or the default."""
     text = request.query_params.get(name, "")
@@ -68,5 +76,5 @@ async def body(request: Request, kind: type[T]) -> T:
             raise UsageError("The request is too long.")
     try:
         return msgspec.json.decode(bytes(data), type=kind)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise UsageError(f"The request cannot be read: {error}.") from None

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tensight.control.commands import Continue, NextNode, Pause, RunToNode, Step, Terminate
-from tensight.server.routes.asking import body, house
+from tensight.server.routes.asking import body, house, who
 from tensight.server.wire import Json
 
 Driving = Continue | Pause | Step | NextNode | RunToNode | Terminate
@@ -18,7 +18,7 @@ async def command(request: Request) -> Response:
     asked: Driving = await body(request, Driving)  # type: ignore[arg-type]
     here = house(request)
     run = here.library.find(request.path_params["run"]).id
-    await here.trainings.command(run, asked)
+    await here.trainings.command(run, asked, who(request))
     return Json(here.trainings.control(run))
 
 

@@ -22,8 +22,8 @@ FARTHEST = 6
 
 
 def listing(request: Request) -> Response:
-    """The graphs of a run."""
-    return Json(graphs.rows(recording(request)))
+    """The graphs of a run; the row of the asked one is whole."""
+    return Json(graphs.rows(recording(request), number(request, "rank"), request.query_params.get("graph", "")))
 
 
 def group(request: Request) -> Response:

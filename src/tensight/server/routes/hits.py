@@ -25,7 +25,7 @@ HISTORY = 120
 
 
 def page(request: Request) -> Response:
-    """Hits in order of execution. Filters: step, rank, condition, kind, watchpoint, name, errors, own."""
+    """Hits in order of execution. Filters: step, rank, network, condition, kind, watchpoint, name, errors, own."""
     run = recording(request)
     step = number(request, "step")
     with run.lock:
@@ -90,6 +90,7 @@ def _page(request: Request, hits: Iterable[Hit], *, recheck: bool = False, note:
         if ask.get("condition", "") in ("", hit.condition)
         and ask.get("kind", "") in ("", hit.kind)
         and ask.get("watchpoint", "") in ("", str(hit.watchpoint))
+        and ask.get("network", "") in ("", hit.network)
     ]
     offset = max(0, number(request, "offset") or 0)
     limit = min(MOST, max(1, number(request, "limit") or 50))
@@ -100,6 +101,7 @@ def _page(request: Request, hits: Iterable[Hit], *, recheck: bool = False, note:
         conditions=dict(Counter(hit.condition for hit in base)),
         kinds=dict(Counter(str(hit.kind) for hit in base)),
         watchpoints=dict(Counter(str(hit.watchpoint) for hit in base)),
+        networks=dict(Counter(hit.network for hit in base)),
         recheck=recheck,
         note=note,
     )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from tensight.errors import NameNotFound
-from tensight.records import Hit, Kind, Observation, TensorInfo
-from tensight.server.answers import Matching, NodeDetails, NodeRow, TensorRow
+from tensight.records import Hit, Observation, TensorInfo
+from tensight.server import tree
+from tensight.server.answers import Matching, NodeDetails, TensorRow
 from tensight.server.recording import Recording
 from tensight.server.routes.asking import number, recording
 from tensight.server.wire import Json
@@ -23,34 +22,9 @@ LOOK_BACK = 40
 """How many steps to look back for a tensor that the asked step did not watch."""
 
 
-def tree(request: Request) -> Response:
+def listing(request: Request) -> Response:
     """Every module, and every place of a tensor that is no module, in order."""
-    run = recording(request)
-    step = number(request, "step")
-    with run.lock:
-        return Json(_rows(run, run.hit_counts(step)))
-
-
-def _rows(run: Recording, hits: Counter[tuple[str, str]]) -> list[NodeRow]:
-    reader = run.reader()
-    kinds: dict[tuple[str, str], dict[Kind, None]] = defaultdict(dict)
-    types: dict[tuple[str, str], str] = {}
-    for info in run.tensors():
-        kinds[info.network, info.node][info.kind] = None
-        types.setdefault((info.network, info.node), info.type)
-    rows: dict[tuple[str, str], NodeRow] = {}
-    for network in reader.networks.values():
-        sizes: Counter[str] = Counter()
-        for parameter in network.parameters:
-            sizes[parameter.module] += 0 if parameter.buffer else parameter.size
-        for module in network.modules:
-            place = (network.name, module.path)
-            rows[place] = NodeRow(
-                network.name, module.path, module.type, tuple(kinds.pop(place, ())), sizes[module.path], hits[place]
-            )
-    for place, left in kinds.items():
-        rows[place] = NodeRow(*place, types[place], tuple(left), 0, hits[place])
-    return list(rows.values())
+    return Json(tree.rows(recording(request), number(request, "step")))
 
 
 def details(request: Request) -> Response:
@@ -132,7 +106,7 @@ def _says_kinds(selector: Selector) -> bool:
 
 
 ROUTES = [
-    Route("/api/runs/{run}/nodes", tree),
+    Route("/api/runs/{run}/nodes", listing),
     Route("/api/runs/{run}/node", details),
     Route("/api/runs/{run}/matching", matching),
 ]

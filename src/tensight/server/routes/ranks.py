@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tensight.runs import beats, output
+from tensight.runs.audit import audit
 from tensight.server.answers import Call, PrintLine, RankPlace
 from tensight.server.recording import Recording
 from tensight.server.routes.asking import house, number, recording
@@ -18,12 +19,13 @@ MOST = 5000
 
 
 def lines(request: Request) -> Response:
-    """The last lines that a rank has printed."""
+    """The last lines that a rank has printed, and between them what was done to its training."""
     run = recording(request)
     rank = number(request, "rank", 0)
     assert rank is not None
-    found = output.read(run.folder, rank, MOST)
-    return Json([PrintLine(one.step, one.time, one.stream, one.text) for one in found])
+    found = [PrintLine(one.step, one.time, one.stream, one.text) for one in output.read(run.folder, rank, MOST)]
+    found += [PrintLine(one.step, one.time, "", f"{one.who}: {one.words}") for one in audit(run.folder, rank)]
+    return Json(sorted(found, key=lambda one: one.time)[-MOST:])
 
 
 def places(request: Request) -> Response:

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from tensight.control.commands import Mute
 from tensight.server.answers import RunRow, Summary
-from tensight.server.routes.asking import House, body, house, recording
+from tensight.server.routes.asking import House, body, house, recording, who
 from tensight.server.wire import Json
 
 
@@ -57,7 +57,7 @@ async def mute(request: Request) -> Response:
     here, run = house(request), recording(request)
     run.mute(command.key, command.muted)
     if here.trainings.connected(run.id):
-        await here.trainings.command(run.id, command)
+        await here.trainings.command(run.id, command, who(request))
     here.live.wake.set()
     return Json({"key": command.key, "muted": command.muted})
 

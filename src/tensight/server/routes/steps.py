@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from tensight.errors import NameNotFound, UsageError
 from tensight.records import Stats
+from tensight.server import twins
 from tensight.server.answers import Series
 from tensight.server.routes.asking import number, recording
 from tensight.server.wire import Json
@@ -26,15 +27,11 @@ def news(request: Request) -> Response:
 def series(request: Request) -> Response:
     """One statistic of one tensor, at most a thousand points spread over all steps."""
     run = recording(request)
-    tensor = number(request, "tensor")
     statistic = request.query_params.get("statistic", "abs_mean")
-    if tensor is None or statistic not in STATISTICS:
+    if statistic not in STATISTICS:
         raise UsageError(f"Ask for a tensor and one statistic of {', '.join(STATISTICS)}.")
-    rank = number(request, "rank")
     with run.lock:
-        reader = run.reader(rank)
-        if not 0 <= tensor < len(reader.tensors):
-            raise NameNotFound(f"There is no tensor {tensor} in this run.")
+        reader, info = twins.asked(request, run)
         numbers = reader.steps.numbers
         stride = max(1, -(-len(numbers) // MOST_POINTS))
         chosen = numbers[::stride]
@@ -42,7 +39,7 @@ def series(request: Request) -> Response:
             chosen = [*chosen, numbers[-1]]
         steps: list[int] = []
         values: list[float | int | None] = []
-        wanted = frozenset({tensor})
+        wanted = frozenset({info.id})
         for step in chosen:
             try:
                 seen = reader.steps.some(step, wanted).observations
@@ -51,7 +48,7 @@ def series(request: Request) -> Response:
             if seen:
                 steps.append(step)
                 values.append(value(seen[-1].stats, statistic))
-    return Json(Series(tensor, statistic, steps, values))
+    return Json(Series(info.id, statistic, steps, values))
 
 
 def value(stats: Stats, statistic: str) -> float | int | None:

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from tensight.errors import NameNotFound, UsageError
 from tensight.records import Observation, TensorInfo
 from tensight.runs import picture, slicing
-from tensight.server.recording import Recording
+from tensight.server import twins
 from tensight.server.routes.asking import house, number, recording
 from tensight.server.tensor_answers import TensorPage, TensorValues
 from tensight.server.wire import Json
@@ -33,7 +33,7 @@ def page(request: Request) -> Response:
     """What is known of a tensor at a step."""
     run = recording(request)
     with run.lock:
-        reader, info = _tensor(request, run)
+        reader, info = twins.asked(request, run)
         numbers = reader.steps.numbers
         step = number(request, "step", numbers[-1] if numbers else 0)
         assert step is not None
@@ -109,7 +109,7 @@ def image(request: Request) -> Response:
     """One of the images in a tensor, as PNG."""
     run = recording(request)
     with run.lock:
-        reader, info = _tensor(request, run)
+        reader, info = twins.asked(request, run)
         array, _ = _array(reader, info, number(request, "step"))
     return Response(
         picture.image(array, number(request, "image") or 0),
@@ -123,7 +123,7 @@ def download(request: Request) -> Response:
     array, dtype, _ = _sliced(request)
     run = recording(request)
     with run.lock:
-        _, info = _tensor(request, run)
+        _, info = twins.asked(request, run)
     step = number(request, "step")
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", f"{info.name}.{info.slot}.{info.kind}")[:100].strip("._") or "tensor"
     if request.query_params.get("format", "npy") == "safetensors":
@@ -139,14 +139,6 @@ def download(request: Request) -> Response:
         "Cache-Control": "no-store",
     }
     return Response(data, media_type="application/octet-stream", headers=headers)
-
-
-def _tensor(request: Request, run: Recording) -> tuple[Reader, TensorInfo]:
-    reader = run.reader(number(request, "rank"))
-    info = reader.tensors.get(number(request, "tensor", -1) or 0)
-    if info is None:
-        raise NameNotFound("There is no such tensor in this run.")
-    return reader, info
 
 
 def _seen(reader: Reader, info: TensorInfo, step: int, most: int) -> list[tuple[int, Observation]]:
@@ -174,7 +166,7 @@ def _array(reader: Reader, info: TensorInfo, step: int | None) -> tuple[Array, s
 def _sliced(request: Request) -> tuple[Array, str, str]:
     run = recording(request)
     with run.lock:
-        reader, info = _tensor(request, run)
+        reader, info = twins.asked(request, run)
         array, dtype = _array(reader, info, number(request, "step"))
     index = _index(request, array)
     return np.asarray(array[index]), dtype, slicing.shown(index, array.ndim)
@@ -192,28 +184,16 @@ def _other(request: Request) -> tuple[Array, str] | None:
         return None
     run = recording(request)
     with run.lock:
-        reader, info = _tensor(request, run)
+        reader, info = twins.asked(request, run)
     there = house(request).library.find(name) if name else run
     there.refresh()
     with there.lock:
         other = there.reader(rank if rank is not None else None if name else reader.rank)
-        twin = _twin(other, info)
+        twin = twins.twin(other, info, "The other one has no such tensor.")
         at = step if step is not None else number(request, "step")
         array, _ = _array(other, twin, at)
     said = [f"step {at}", f"rank {other.rank}" if other.rank != reader.rank else "", f"run {there.id}" if name else ""]
     return np.asarray(array[_index(request, array)]), ", ".join(one for one in said if one)
-
-
-def _twin(reader: Reader, info: TensorInfo) -> TensorInfo:
-    """The same tensor as another rank or run knows it; the name of the network may differ."""
-    same = [
-        one
-        for one in reader.tensors.values()
-        if (one.kind, one.node, one.slot, one.call, one.op) == (info.kind, info.node, info.slot, info.call, info.op)
-    ]
-    if not same:
-        raise NameNotFound("The other one has no such tensor.")
-    return next((one for one in same if one.network == info.network), same[0])
 
 
 def _tolerance(request: Request) -> tuple[float, float]:

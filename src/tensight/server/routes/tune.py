@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tensight.errors import DamagedError, NameNotFound
+from tensight.errors import UNDECODABLE, DamagedError, NameNotFound
 from tensight.records.search import Search
 from tensight.server.library import Library
 from tensight.server.routes.asking import house
@@ -66,7 +66,7 @@ def _read(folder: Path) -> Search:
         if path.stat().st_size > MOST_BYTES:
             raise DamagedError(f"{path} is larger than any search.")
         return msgspec.json.decode(path.read_bytes(), type=Search)
-    except (msgspec.MsgspecError, OSError) as error:
+    except (*UNDECODABLE, OSError) as error:
         raise DamagedError(f"{path} cannot be read as a search: {error}") from None
 
 

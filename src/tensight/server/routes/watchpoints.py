@@ -12,7 +12,7 @@ from tensight.errors import NameNotFound
 from tensight.records import Watchpoint
 from tensight.server.answers import ConditionForm, SettingForm
 from tensight.server.recording import Recording
-from tensight.server.routes.asking import body, house, recording
+from tensight.server.routes.asking import body, house, recording, who
 from tensight.server.wire import Json
 from tensight.watchpoints import recommended
 from tensight.watchpoints.catalogue import CONDITIONS
@@ -96,7 +96,7 @@ async def _apply(request: Request, run: Recording, commands: list[Command]) -> N
     here = house(request)
     if here.trainings.connected(run.id):
         for command in commands:
-            await here.trainings.command(run.id, command)
+            await here.trainings.command(run.id, command, who(request))
         run.drafts = None
         run.refresh()
     else:

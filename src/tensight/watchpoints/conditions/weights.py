@@ -143,8 +143,6 @@ class WeightNotChanged(Condition):
             return False
         if change.rtol >= rtol and change.atol >= atol and change.moved:
             return True
-        if change.rtol == rtol and change.atol == atol:
-            return bool(change.moved)
         return None
 
     def gate(self, info: TensorInfo) -> Callable[[Stats], object]:

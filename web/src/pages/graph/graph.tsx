@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { Empty } from "../../parts/small";
 import { go, route } from "../../route";
-import { rank, step } from "../../state";
+import { step } from "../../state";
 import { count, nodeName, shown, value } from "../../text";
 import { Canvas, fit } from "./canvas";
 import { Drawing, KINDS } from "./drawing";
@@ -64,11 +64,36 @@ export function Graph(): JSX.Element {
             <Drawing of={placed} flat={near} />
           </Canvas>
         )}
-        {placed && <Legend of={placed} />}
         {near && state.cut.value && <p class="graph-cut">There is more around it than is drawn.</p>}
       </div>
+      {placed && <Legend of={placed} />}
       {route.value.at !== null && <OperatorPanel />}
     </div>
+  );
+}
+
+/** Which of the recorded graphs is shown, when there are several: of ranks, of compiled code, of graph files. */
+export function GraphChoice(): JSX.Element | null {
+  const row = state.current.value;
+  const all = state.rows.value;
+  if (row === null || all.length < 2) return null;
+  const ranks = new Set(all.map((one) => one.rank));
+  return (
+    <select
+      aria-label="Which graph"
+      value={`${row.rank} ${row.name}`}
+      onChange={(event) => {
+        const [of, ...words] = event.currentTarget.value.split(" ");
+        go({ graph: words.join(" "), rank: Number(of), at: null, line: null });
+      }}
+    >
+      {all.map((one) => (
+        <option key={`${one.rank} ${one.name}`} value={`${one.rank} ${one.name}`}>
+          {shown(one.name, 60)}
+          {ranks.size > 1 ? `, rank ${one.rank}` : ""}
+        </option>
+      ))}
+    </select>
   );
 }
 
@@ -78,23 +103,7 @@ function Tools(): JSX.Element {
   const placed = state.placed.value;
   return (
     <div class="graph-tools" role="toolbar" aria-label="Graph">
-      {state.rows.value.length > 1 && (
-        <select
-          aria-label="Graph"
-          value={`${row.rank} ${row.name}`}
-          onChange={(event) => {
-            const [of, ...words] = event.currentTarget.value.split(" ");
-            go({ graph: words.join(" "), rank: Number(of), at: null });
-          }}
-        >
-          {state.rows.value.map((one) => (
-            <option key={`${one.rank} ${one.name}`} value={`${one.rank} ${one.name}`}>
-              {shown(one.name, 60)}
-              {one.rank !== rank.value || state.rows.value.some((other) => other.rank !== one.rank) ? `, rank ${one.rank}` : ""}
-            </option>
-          ))}
-        </select>
-      )}
+      <GraphChoice />
       <div class="segments" role="group" aria-label="Pass">
         {state.VIEWS.map((one) => (
           <button
@@ -165,7 +174,7 @@ function Tools(): JSX.Element {
         ))}
       </select>
       <GraphSearch />
-      <span class="grow" />
+      <span class="graph-acts">
       {!near && (
         <button class="quiet" title="Close all boxes" onClick={state.closeAll}>
           Fold
@@ -184,6 +193,7 @@ function Tools(): JSX.Element {
           </button>
         </>
       )}
+      </span>
     </div>
   );
 }

@@ -3,7 +3,7 @@
 import { batch, computed, effect, signal } from "@preact/signals";
 import { at, get, Refused } from "../../net";
 import { go, route } from "../../route";
-import { rank, sequence, say, step, summary } from "../../state";
+import { calm, rank, sequence, say, step, summary } from "../../state";
 import type { GraphBox, GraphGroup, GraphLink, GraphRow, GraphWhere } from "../../types";
 import { lay } from "./layout";
 
@@ -52,7 +52,11 @@ const chosen = signal<"near" | "whole" | null>(null);
 export const rows = computed(() => graphs.value ?? []);
 export const loaded = computed(() => graphs.value !== null);
 export const current = computed<GraphRow | null>(
-  () => rows.value.find((row) => row.name === route.value.graph && row.rank === rank.value) ?? rows.value[0] ?? null,
+  () =>
+    rows.value.find((row) => row.name === route.value.graph && row.rank === rank.value) ??
+    rows.value.find((row) => row.rank === rank.value) ??
+    rows.value[0] ??
+    null,
 );
 export const view = computed<ViewName>(() =>
   (VIEWS as readonly string[]).includes(route.value.view ?? "") ? (route.value.view as ViewName) : "forward",
@@ -277,10 +281,12 @@ async function draw(): Promise<void> {
 
 let shownRun: string | null = null;
 let asking = false;
+let askedFor = "";
+const answers = signal(0);
 effect(() => {
   const run = route.value.run;
   const changes = summary.value;
-  void sequence.value;
+  void answers.value;
   if (run !== shownRun) {
     shownRun = run;
     graphs.value = null;
@@ -289,18 +295,25 @@ effect(() => {
     begun = "";
     groups.clear();
   }
-  const wanted = route.value.tab === "graph" || route.value.tab === "stacks" || route.value.tab === "tensor";
-  if (run === null || changes === null || !wanted || asking || (graphs.peek()?.length ?? 0) > 0) return;
+  const wanted = route.value.tab === "graph" || route.value.tab === "stacks" || (route.value.tab === "tensor" && calm.value);
+  const row = current.value;
+  // asked again for another graph, and when the run has more to tell: graphs may come late
+  const name = `${run} ${row?.rank} ${row?.name} ${row === null ? sequence.value : changes?.sequence}`;
+  if (run === null || changes === null || !wanted || asking || name === askedFor) return;
   asking = true;
-  get<GraphRow[]>(at(run, "graphs"))
+  askedFor = name;
+  get<GraphRow[]>(at(run, "graphs", { graph: row?.name ?? route.peek().graph, rank: row?.rank ?? rank.peek() }))
     .then((got) => {
-      if (route.peek().run === run) graphs.value = got;
+      if (route.peek().run === run && JSON.stringify(got) !== JSON.stringify(graphs.peek())) graphs.value = got;
     })
     .catch((error: unknown) => {
       refused.value = error instanceof Refused ? error.message : String(error);
       graphs.value = [];
     })
-    .finally(() => (asking = false));
+    .finally(() => {
+      asking = false;
+      answers.value += 1;
+    });
 });
 
 let part = "";

@@ -15,7 +15,9 @@ function Line({ name, children }: { name: string; children: ComponentChildren })
 }
 
 export function About(): JSX.Element {
-  const { info, end, row, networks, parts, coverage, replays, lost, devices } = summary.value!;
+  const { info, end, row, networks, parts: all, coverage, replays, lost, devices } = summary.value!;
+  const parts = all.filter((one) => one.kind !== "hook");
+  const hooks = all.filter((one) => one.kind === "hook");
   const seconds = rows.value?.seconds ?? [];
   const times = rows.value?.time ?? [];
   const mean = seconds.length > 0 ? seconds.reduce<number>((a, b) => a + Number(b), 0) / seconds.length : NaN;
@@ -107,6 +109,22 @@ export function About(): JSX.Element {
                       .join(", ")}
                   </td>
                   <td class="muted">{one.source && `${shown(one.source.file)}:${one.source.line}`}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+      )}
+      {hooks.length > 0 && (
+        <section aria-label="Hooks">
+          <h3>Hooks</h3>
+          <table class="rows">
+            <tbody>
+              {hooks.map((one) => (
+                <tr key={one.name}>
+                  <td class="name">{shown(one.name)}</td>
+                  <td>{count(Number(one.settings?.places ?? 0), "place")}</td>
+                  <td class="muted">{one.settings?.removed ? "taken off" : "set"}</td>
                 </tr>
               ))}
             </tbody>

@@ -7,12 +7,12 @@ import { Icon } from "../../parts/icons";
 import { Empty } from "../../parts/small";
 import { at, get } from "../../net";
 import { go, route } from "../../route";
-import { attempt, lastStep, rank, rows, sequence, step } from "../../state";
+import { attempt, lastStep, rank, rows, sequence, step, tensorName } from "../../state";
 import { num, shown } from "../../text";
 import type { Series } from "../../types";
 
 interface Pinned {
-  tensor: number;
+  tensor: string;
   label: string;
   statistic: string;
 }
@@ -23,9 +23,10 @@ const series = signal<ReadonlyMap<string, Series>>(new Map());
 const logs = signal<ReadonlySet<string>>(new Set());
 const ORDER = ["gradient_norm", "lr", "scale"];
 
-const key = (one: { tensor: number; statistic: string }): string => `${one.tensor} ${one.statistic}`;
+const key = (one: Pinned): string => `${one.tensor} ${one.statistic} ${rank.value}`;
 
-export function pin(tensor: number, label: string, statistic = "abs_mean"): void {
+export function pin(id: number, label: string, statistic = "abs_mean"): void {
+  const tensor = tensorName(id);
   if (pinned.peek().some((one) => one.tensor === tensor)) return;
   pinned.value = [{ tensor, label, statistic }, ...pinned.peek()];
 }

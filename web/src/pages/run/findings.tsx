@@ -42,6 +42,7 @@ function Healthy({ muted }: { muted: number }): JSX.Element {
   const coverage = about.coverage;
   const hits = rows.value?.hits.reduce((a, b) => a + b, 0) ?? 0;
   const going = about.row.ended === "running" && control.value?.state !== "ended";
+  if (rows.value === null && about.row.steps > 0) return <Empty title="Loading…" />;
   return (
     <Empty
       title={

@@ -11,6 +11,7 @@ import { RankTrouble } from "./ranks";
 import { StatePill } from "./state_pill";
 
 export const stepCount = signal(1);
+const MOST_RANKS = 8; // as buttons
 
 export function Header(): JSX.Element {
   const run = route.value.run ?? "";
@@ -57,20 +58,7 @@ export function Header(): JSX.Element {
             ⚠ server gone, trying again
           </span>
         )}
-        {ranks.length > 1 && (
-          <div class="segments" role="group" aria-label="Rank">
-            {ranks.map((one) => (
-              <a
-                key={one}
-                class={one === rank.value ? "on" : ""}
-                aria-current={one === rank.value}
-                {...follow({ rank: one })}
-              >
-                {one}
-              </a>
-            ))}
-          </div>
-        )}
+        {ranks.length > 1 && <Rank all={ranks} />}
         <ThemeSwitch />
         <button
           class="quiet"
@@ -95,6 +83,41 @@ export function Header(): JSX.Element {
         </div>
       )}
     </>
+  );
+}
+
+/** Whose numbers are shown; a list when there are too many ranks for a row of buttons. */
+function Rank({ all }: { all: readonly number[] }): JSX.Element {
+  return (
+    <span class="rank-choice">
+      <span class="muted">rank</span>
+      {all.length > MOST_RANKS ? (
+        <select
+          aria-label="Rank"
+          value={rank.value}
+          onChange={(event) => go({ rank: Number(event.currentTarget.value) })}
+        >
+          {all.map((one) => (
+            <option key={one} value={one}>
+              {one}
+            </option>
+          ))}
+        </select>
+      ) : (
+        <span class="segments" role="group" aria-label="Rank">
+          {all.map((one) => (
+            <a
+              key={one}
+              class={one === rank.value ? "on" : ""}
+              aria-current={one === rank.value}
+              {...follow({ rank: one })}
+            >
+              {one}
+            </a>
+          ))}
+        </span>
+      )}
+    </span>
   );
 }
 

@@ -1,6 +1,6 @@
 // The hits: in order of execution, filtered, paged, each with what was set and what was found.
 
-import { computed, signal, useSignalEffect } from "@preact/signals";
+import { computed, effect, signal, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
 import { Icon } from "../../parts/icons";
 import { Empty, Value } from "../../parts/small";
@@ -17,23 +17,41 @@ const offset = signal(0);
 const thisStep = signal(false);
 const condition = signal("");
 const kind = signal("");
+const watchpoint = signal("");
+const network = signal("");
 const name = signal("");
 const own = signal(false);
 const errors = signal(false);
 const rechecked = signal<HitPage | null>(null);
-const open = signal(-1);
+const open = signal(""); // the hit whose row is open
+const answered = signal(""); // the question that `page` answers
 
 const query = computed(() => ({
   step: thisStep.value ? step.value : null,
   rank: summary.value && summary.value.row.ranks > 1 ? rank.value : null,
   condition: condition.value,
   kind: kind.value,
+  watchpoint: watchpoint.value,
+  network: network.value,
   name: name.value,
   own: own.value ? 1 : null,
   errors: errors.value ? 1 : null,
   offset: offset.value,
   limit: PAGE,
 }));
+
+let filteredRun: string | null = null;
+effect(() => {
+  if (route.value.run === filteredRun) return;
+  filteredRun = route.value.run; // another run has other watchpoints and networks
+  condition.value = kind.value = watchpoint.value = network.value = name.value = open.value = "";
+  thisStep.value = false;
+  offset.value = 0;
+  rechecked.value = null;
+});
+
+const asking = computed(() => JSON.stringify([route.value.run, query.value]));
+const keyOf = (hit: Hit): string => `${hit.step} ${hit.rank ?? 0} ${hit.order ?? 0} ${hit.watchpoint} ${hit.tensor}`;
 
 /** Judges the step that is shown again, with the watchpoints of now. */
 export async function recheck(): Promise<void> {
@@ -45,7 +63,7 @@ export async function recheck(): Promise<void> {
   );
   if (!got) return;
   rechecked.value = got;
-  open.value = -1;
+  open.value = "";
   go({ tab: "hits" });
 }
 
@@ -56,7 +74,7 @@ export async function nextHit(direction: 1 | -1): Promise<void> {
     (await attempt(() => get<HitPage>(at(route.peek().run!, "hits", { limit: PAGE }))))?.hits ??
     [];
   if (list.length === 0) return;
-  const now = open.peek();
+  const now = list.findIndex((one) => keyOf(one) === open.peek());
   const next =
     now < 0 ? (direction > 0 ? 0 : list.length - 1) : Math.min(list.length - 1, Math.max(0, now + direction));
   select(list, next);
@@ -64,7 +82,7 @@ export async function nextHit(direction: 1 | -1): Promise<void> {
 
 function select(list: readonly Hit[], index: number): void {
   const hit = list[index]!;
-  open.value = index;
+  open.value = keyOf(hit);
   go({ tab: "hits", step: hit.step, node: hit.node, network: hit.network || null });
   requestAnimationFrame(() => document.querySelector('[data-open="true"]')?.scrollIntoView({ block: "nearest" }));
 }
@@ -73,11 +91,14 @@ export function Hits(): JSX.Element {
   useSignalEffect(() => {
     const run = route.value.run;
     const asked = query.value;
+    const mine = asking.value;
     void sequence.value;
     if (run === null) return;
     let wanted = true;
     void attempt(() => get<HitPage>(at(run, "hits", asked))).then((got) => {
-      if (wanted && got) page.value = got;
+      if (!wanted || !got) return;
+      page.value = got;
+      answered.value = mine;
     });
     return () => {
       wanted = false;
@@ -106,7 +127,7 @@ export function Hits(): JSX.Element {
           <p>{filtered() ? "Loosen them to see more." : "No condition of a watchpoint has held so far."}</p>
         </Empty>
       ) : (
-        <Table list={shownPage.hits} />
+        <Table list={shownPage.hits} old={rechecked.value === null && answered.value !== asking.value} />
       )}
       {rechecked.value === null && <Pager page={shownPage} />}
     </div>
@@ -114,13 +135,20 @@ export function Hits(): JSX.Element {
 }
 
 const filtered = (): boolean =>
-  thisStep.value || condition.value !== "" || kind.value !== "" || name.value !== "" || own.value;
+  thisStep.value || condition.value !== "" || kind.value !== "" || watchpoint.value !== "" || network.value !== "" || name.value !== "" || own.value;
+
+/** Watchpoints may have gone since they hit. */
+function nameOf(id: string): string {
+  const found = summary.value?.watchpoints.find((one) => String(one.id) === id);
+  const form = conditions.value.find((one) => one.code === found?.condition);
+  return found ? `${found.condition} ${found.name || form?.title || ""}` : `watchpoint ${id}`;
+}
 
 function Filters({ page: given }: { page: HitPage }): JSX.Element {
   const set = (work: () => void): void => {
     work();
     offset.value = 0;
-    open.value = -1;
+    open.value = "";
   };
   return (
     <div class="filters" role="search" aria-label="Filter hits">
@@ -156,6 +184,34 @@ function Filters({ page: given }: { page: HitPage }): JSX.Element {
           </option>
         ))}
       </select>
+      {Object.keys(given.watchpoints).length > 1 && (
+        <select
+          aria-label="Watchpoint"
+          value={watchpoint.value}
+          onChange={(event) => set(() => (watchpoint.value = event.currentTarget.value))}
+        >
+          <option value="">all watchpoints</option>
+          {Object.entries(given.watchpoints).map(([one, n]) => (
+            <option key={one} value={one}>
+              {shown(nameOf(one), 60)} ({n})
+            </option>
+          ))}
+        </select>
+      )}
+      {Object.keys(given.networks).length > 1 && (
+        <select
+          aria-label="Network of hits"
+          value={network.value}
+          onChange={(event) => set(() => (network.value = event.currentTarget.value))}
+        >
+          <option value="">all networks</option>
+          {Object.entries(given.networks).map(([one, n]) => (
+            <option key={one} value={one}>
+              {shown(one, 60) || "no network"} ({n})
+            </option>
+          ))}
+        </select>
+      )}
       <input
         type="search"
         placeholder="Name"
@@ -187,9 +243,10 @@ function Filters({ page: given }: { page: HitPage }): JSX.Element {
   );
 }
 
-function Table({ list }: { list: readonly Hit[] }): JSX.Element {
+/** Rows that answer an old question can be read but not pressed: others are about to stand in their place. */
+function Table({ list, old }: { list: readonly Hit[]; old: boolean }): JSX.Element {
   return (
-    <div class="scroll grow-y">
+    <div class="scroll grow-y" inert={old} aria-busy={old}>
       <table class="rows hit-rows">
         <thead>
           <tr>
@@ -217,14 +274,14 @@ function Table({ list }: { list: readonly Hit[] }): JSX.Element {
 }
 
 function Row({ hit, list, index }: { hit: Hit; list: readonly Hit[]; index: number }): JSX.Element {
-  const isOpen = open.value === index;
+  const isOpen = open.value === keyOf(hit);
   const bad = hit.actual && ("nan" in hit.actual || "inf" in hit.actual);
   return (
     <>
       <tr
         class={isOpen ? "hit on" : "hit"}
         data-open={isOpen}
-        onClick={() => (isOpen ? (open.value = -1) : select(list, index))}
+        onClick={() => (isOpen ? (open.value = "") : select(list, index))}
       >
         <td class="right number">{hit.step}</td>
         <td>
@@ -235,7 +292,7 @@ function Row({ hit, list, index }: { hit: Hit; list: readonly Hit[]; index: numb
         <td class="muted">{hit.kind.replace("_", " ")}</td>
         <td>
           <span class="name wrap">
-            {nodeName(hit.node)} <span class="muted">{shown(hit.slot, 80)}</span>
+            {nodeName(hit.node)} <span class="muted">{hit.op && hit.kind.startsWith("operator") ? `${shown(hit.op, 80)} ` : ""}{shown(hit.slot, 80)}</span>
           </span>
         </td>
         <td>
@@ -341,7 +398,7 @@ function Pager({ page: given }: { page: HitPage }): JSX.Element | null {
   const to = Math.min(given.total, given.offset + PAGE);
   const turn = (by: number): void => {
     offset.value = Math.max(0, given.offset + by);
-    open.value = -1;
+    open.value = "";
   };
   return (
     <nav class="pager" aria-label="Pages of hits">

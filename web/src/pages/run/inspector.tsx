@@ -139,8 +139,7 @@ const SHOWN: [name: string, field: keyof Stats][] = [
 function Tensor({ row, step: at }: { row: TensorRow; step: number }): JSX.Element {
   const { info, seen } = row;
   const stats = seen?.stats;
-  const label =
-    info.kind === "gradient" ? `${info.slot}.grad` : info.call ? `${info.slot} (call ${info.call})` : info.slot;
+  const label = info.kind === "gradient" ? `${info.slot}.grad` : info.slot;
   return (
     <div class="tensor">
       <div class="tensor-head">
@@ -148,6 +147,7 @@ function Tensor({ row, step: at }: { row: TensorRow; step: number }): JSX.Elemen
           {info.op ? `${shown(info.op)} ` : ""}
           {shown(label)}
         </span>
+        {info.call ? <span class="small">call {info.call}</span> : null}
         <span class="muted small">{info.kind.replace("_", " ")}</span>
         {row.hits.map((code) => (
           <span class="code-tag bad" key={code}>

@@ -1,4 +1,4 @@
-// What the script prints, line by line with the step, as its terminal shows it.
+// What the script prints: line by line with the step, as its terminal shows it, and through `tensight.print`.
 
 import { signal, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
@@ -8,6 +8,7 @@ import { follow, route } from "../../route";
 import { rank, sequence } from "../../state";
 import { count, shown, when } from "../../text";
 import type { PrintLine } from "../../types";
+import { Prints } from "./prints";
 
 const lines = signal<readonly PrintLine[] | null>(null);
 const words = signal("");
@@ -22,7 +23,27 @@ async function refresh(run: string, of: number): Promise<void> {
   }
 }
 
+/** Lines of the terminal, or calls of `tensight.print`. */
 export function Output(): JSX.Element {
+  const prints = route.value.part === "prints";
+  return (
+    <div class="output">
+      <div class="output-parts">
+        <span class="segments" role="group" aria-label="Part of the output">
+          <a class={prints ? "" : "on"} aria-current={!prints} {...follow({ part: null })}>
+            terminal
+          </a>
+          <a class={prints ? "on" : ""} aria-current={prints} {...follow({ part: "prints" })}>
+            tensight.print
+          </a>
+        </span>
+      </div>
+      {prints ? <Prints /> : <Lines />}
+    </div>
+  );
+}
+
+function Lines(): JSX.Element {
   useSignalEffect(() => {
     const run = route.value.run;
     void sequence.value; // asked again when there is anything new
@@ -42,7 +63,7 @@ export function Output(): JSX.Element {
   );
   const drawn = found.slice(-FIRST);
   return (
-    <div class="output">
+    <>
       <div class="filters">
         <input
           type="search"
@@ -75,6 +96,6 @@ export function Output(): JSX.Element {
           </li>
         ))}
       </ol>
-    </div>
+    </>
   );
 }

@@ -5,6 +5,7 @@ import { Empty } from "../../parts/small";
 import { follow, home, route, TABS, type Tab } from "../../route";
 import { control, dialog, isLive, rows, summary, trouble, welcome } from "../../state";
 import { shown } from "../../text";
+import { Data } from "../data/data";
 import { Graph } from "../graph/graph";
 import { Stacks } from "../stacks/stacks";
 import { Tensor } from "../tensor/tensor";
@@ -23,7 +24,7 @@ import { Tree } from "./tree";
 import { WatchpointForm } from "./watchpoint_form";
 import { Offer, Watchpoints } from "./watchpoints";
 
-const NAMES: Record<Tab, string> = { findings: "Findings", hits: "Hits", graph: "Graph", tensor: "Tensor", stacks: "Stacks", curves: "Curves", time: "Time", output: "Output", run: "Run" };
+const NAMES: Record<Tab, string> = { findings: "Findings", hits: "Hits", graph: "Graph", tensor: "Tensor", stacks: "Stacks", curves: "Curves", data: "Data", time: "Time", output: "Output", run: "Run" };
 
 export function RunPage(): JSX.Element {
   useRanks();
@@ -58,6 +59,8 @@ export function RunPage(): JSX.Element {
               <Stacks />
             ) : route.value.tab === "curves" ? (
               <Curves />
+            ) : route.value.tab === "data" ? (
+              <Data />
             ) : route.value.tab === "time" ? (
               <Time />
             ) : route.value.tab === "output" ? (

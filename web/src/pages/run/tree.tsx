@@ -1,11 +1,11 @@
 // The tree of modules, with search and filters. Only what is open is drawn, so a hundred thousand nodes are no burden.
 
-import { computed, signal } from "@preact/signals";
+import { computed, effect, signal, type Signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { Icon } from "../../parts/icons";
 import { go, route } from "../../route";
-import { nodes } from "../../state";
+import { nodes, rank } from "../../state";
 import { nodeName, shown, value } from "../../text";
 import type { NodeRow } from "../../types";
 
@@ -21,8 +21,12 @@ interface Branch {
 
 const MOST_CHILDREN = 400;
 const MOST_FOUND = 300;
+const MOST_TYPES = 300;
 const search = signal("");
 const kind = signal("");
+const type = signal("");
+const network = signal("");
+const ofRank = signal(""); // '' means every rank
 const hitsOnly = signal(false);
 const opened = signal<ReadonlySet<string>>(new Set());
 const closed = signal<ReadonlySet<string>>(new Set());
@@ -39,10 +43,29 @@ const KINDS = [
   "operator",
 ];
 
+/** What the chosen network and rank hold: they cut the tree, the other filters search it. */
+const within = computed<readonly NodeRow[]>(() => {
+  const all = nodes.value ?? [];
+  if (network.value === "" && ofRank.value === "") return all;
+  const asked = Number(ofRank.value);
+  return all.filter(
+    (row) =>
+      (network.value === "" || row.network === network.value) &&
+      (ofRank.value === "" || (row.ranks ?? []).includes(asked)),
+  );
+});
+
+const hitsOf = (row: NodeRow): number => (ofRank.value === "" ? row.hits : (row.rank_hits?.[ofRank.value] ?? 0));
+
+const unique = <T,>(list: Iterable<T>): T[] => [...new Set(list)];
+const networks = computed(() => unique((nodes.value ?? []).map((row) => row.network)));
+const ranks = computed(() => unique((nodes.value ?? []).flatMap((row) => row.ranks ?? [])).sort((a, b) => a - b));
+const types = computed(() => unique((nodes.value ?? []).map((row) => row.type).filter(Boolean)).sort());
+
 const branches = computed<Branch[]>(() => {
   const roots = new Map<string, Branch>();
   const places = new Map<string, Branch>();
-  for (const row of nodes.value ?? []) {
+  for (const row of within.value) {
     let root = roots.get(row.network);
     if (!root) {
       root = branch(row.network, "", row.network || "network");
@@ -77,18 +100,19 @@ function branch(network: string, path: string, label: string): Branch {
 }
 
 function sum(one: Branch): number {
-  one.hits = (one.row?.hits ?? 0) + one.children.reduce((total, child) => total + sum(child), 0);
+  one.hits = (one.row ? hitsOf(one.row) : 0) + one.children.reduce((total, child) => total + sum(child), 0);
   return one.hits;
 }
 
 const found = computed<NodeRow[] | null>(() => {
   const text = search.value.trim().toLowerCase();
-  if (text === "" && kind.value === "" && !hitsOnly.value) return null;
-  return (nodes.value ?? []).filter(
+  if (text === "" && kind.value === "" && type.value === "" && !hitsOnly.value) return null;
+  return within.value.filter(
     (row) =>
       (text === "" || `${row.path} ${row.type} ${row.network}`.toLowerCase().includes(text)) &&
       (kind.value === "" || (row.kinds as string[]).includes(kind.value)) &&
-      (!hitsOnly.value || row.hits > 0),
+      (type.value === "" || row.type === type.value) &&
+      (!hitsOnly.value || hitsOf(row) > 0),
   );
 });
 
@@ -131,6 +155,14 @@ const lines = computed<Line[]>(() => {
   return list;
 });
 
+let filtered: string | null = null;
+effect(() => {
+  const run = route.value.run;
+  if (run === filtered) return;
+  filtered = run; // another run has other networks, ranks and types
+  network.value = ofRank.value = type.value = "";
+});
+
 export const focusSearch = (): void => document.getElementById("node-search")?.focus();
 
 export function Tree(): JSX.Element {
@@ -139,20 +171,8 @@ export function Tree(): JSX.Element {
     <section class="panel tree" aria-label="Modules">
       <header class="panel-head">
         <h2>Modules</h2>
-        <span class="muted number">{value(nodes.value?.length ?? 0)}</span>
+        <span class="muted number">{value((rows ?? within.value).length)}</span>
         <span class="grow" />
-        <select
-          aria-label="Kind of tensor"
-          value={kind.value}
-          onChange={(event) => (kind.value = event.currentTarget.value)}
-        >
-          <option value="">all kinds</option>
-          {KINDS.map((one) => (
-            <option key={one} value={one}>
-              {one.replace("_", " ")}
-            </option>
-          ))}
-        </select>
         <label class="check" title="Only modules with hits">
           <input
             type="checkbox"
@@ -171,10 +191,37 @@ export function Tree(): JSX.Element {
         value={search.value}
         onInput={(event) => (search.value = event.currentTarget.value)}
       />
+      <div class="tree-filters" role="group" aria-label="Filters of modules">
+        {networks.value.length > 1 && <Choice of={network} label="Network of modules" all="all networks" list={networks.value} />}
+        {ranks.value.length > 1 && <Choice of={ofRank} label="Rank of modules" all="all ranks" list={ranks.value.map(String)} name={(one) => `rank ${one}`} />}
+        <Choice of={kind} label="Kind of tensor" all="all kinds" list={KINDS} name={(one) => one.replace("_", " ")} />
+        {types.value.length > 1 && <Choice of={type} label="Type of module" all="all types" list={types.value.slice(0, MOST_TYPES)} />}
+      </div>
       <div class="scroll">
         {rows !== null ? <Found rows={rows} /> : nodes.value === null ? <p class="pad muted">Loading…</p> : <Lines />}
       </div>
     </section>
+  );
+}
+
+interface Chosen {
+  of: Signal<string>;
+  label: string;
+  all: string;
+  list: readonly string[];
+  name?: (one: string) => string;
+}
+
+function Choice({ of, label, all, list, name = (one) => shown(one, 60) || "network" }: Chosen): JSX.Element {
+  return (
+    <select aria-label={label} value={of.value} onChange={(event) => (of.value = event.currentTarget.value)}>
+      <option value="">{all}</option>
+      {list.map((one) => (
+        <option key={one} value={one}>
+          {name(one)}
+        </option>
+      ))}
+    </select>
   );
 }
 
@@ -185,12 +232,15 @@ function Found({ rows }: { rows: NodeRow[] }): JSX.Element {
       {rows.slice(0, MOST_FOUND).map((row) => (
         <li key={`${row.network}\n${row.path}`}>
           <button
-            class={row.path === route.value.node ? "node on" : "node"}
-            onClick={() => go({ node: row.path, network: many() ? row.network : null })}
+            class={row.path === route.value.node && (!many() || row.network === route.value.network) ? "node on" : "node"}
+            onClick={() => show(row)}
           >
             <span class="name ellipsis">{nodeName(row.path)}</span>
-            <span class="type ellipsis">{shown(row.type)}</span>
-            {row.hits > 0 && <span class="count">{value(row.hits)}</span>}
+            <span class="type ellipsis">
+              {shown(row.type)}
+              {many() && ` · ${shown(row.network, 60)}`}
+            </span>
+            {hitsOf(row) > 0 && <span class="count">{value(hitsOf(row))}</span>}
           </button>
         </li>
       ))}
@@ -201,7 +251,7 @@ function Found({ rows }: { rows: NodeRow[] }): JSX.Element {
   );
 }
 
-const many = (): boolean => branches.peek().length > 1;
+const many = (): boolean => networks.value.length > 1;
 
 function Lines(): JSX.Element {
   const box = useRef<HTMLUListElement>(null);
@@ -287,7 +337,7 @@ function Lines(): JSX.Element {
             )}
             {line.branch.hits > 0 && (
               <span
-                class={line.branch.row?.hits ? "count" : "count below"}
+                class={line.branch.row && hitsOf(line.branch.row) > 0 ? "count" : "count below"}
                 title={`${line.branch.hits} hits here and below`}
               >
                 {value(line.branch.hits)}
@@ -302,5 +352,13 @@ function Lines(): JSX.Element {
 
 function choose(one: Branch): void {
   if (one.row === null) toggle(one, !opened.peek().has(one.key));
-  else go({ node: one.path, network: many() ? one.network : null });
+  else show(one.row);
+}
+
+/** Goes to a module, and to a rank that has it: the chosen one, else the one that is shown, else its first. */
+function show(row: NodeRow): void {
+  const there = row.ranks ?? [];
+  const elsewhere = there.length > 0 && !there.includes(rank.peek());
+  const to = ofRank.peek() !== "" ? { rank: Number(ofRank.peek()) } : elsewhere ? { rank: there[0]! } : {};
+  go({ node: row.path, network: many() ? row.network : null, ...to });
 }

@@ -10,6 +10,7 @@ import { attempt, rank } from "../../state";
 import { count, shown, value } from "../../text";
 import type { LineDetails, LinePage } from "../../types";
 import { useNode } from "../graph/operator";
+import { GraphChoice } from "../graph/graph";
 import { base, loaded, select } from "../graph/state";
 import { Stack } from "./stack";
 import "./stacks.css";
@@ -18,6 +19,7 @@ const PAGE = 50;
 const text = signal("");
 const offset = signal(0);
 const lines = signal<LinePage | null>(null);
+let listedOf = "";
 const line = signal<LineDetails | null>(null);
 
 export function Stacks(): JSX.Element {
@@ -26,6 +28,11 @@ export function Stacks(): JSX.Element {
     const here = base.value;
     const asked = { text: text.value.trim(), offset: offset.value, limit: PAGE };
     if (run === null || here === null) return;
+    if (asked.offset > 0 && listedOf !== here.graph) {
+      offset.value = 0; // another graph begins with its first page
+      return;
+    }
+    listedOf = here.graph;
     let wanted = true;
     void attempt(() => get<LinePage>(at(run, "graph/lines", { ...here, ...asked }))).then((got) => {
       if (wanted && got) lines.value = got;
@@ -61,6 +68,7 @@ export function Stacks(): JSX.Element {
     <div class="stacks">
       <section class="stack-list" aria-label="Source lines">
         <div class="filters">
+          <GraphChoice />
           <input
             type="search"
             placeholder="Search file, function or code"

@@ -5,7 +5,7 @@ import type { JSX } from "preact";
 import { Chart } from "../../parts/chart";
 import { at, get } from "../../net";
 import { go, route } from "../../route";
-import { attempt, lastStep, rank, rows, sequence, step } from "../../state";
+import { attempt, calm, lastStep, rank, rows, sequence, step } from "../../state";
 import { num } from "../../text";
 import type { Series, TensorPage } from "../../types";
 
@@ -20,7 +20,7 @@ export function History({ of }: { of: TensorPage }): JSX.Element {
     const tensor = route.value.tensor;
     const asked = { tensor, statistic: statistic.value, rank: rank.value };
     void sequence.value;
-    if (run === null || tensor === null) return;
+    if (!calm.value || run === null || tensor === null) return;
     let wanted = true;
     void attempt(() => get<Series>(at(run, "series", asked))).then((got) => {
       if (wanted && got) series.value = got;

@@ -4,7 +4,7 @@ import { signal, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
 import { Refused } from "../../net";
 import { route } from "../../route";
-import { rank, step } from "../../state";
+import { calm, rank, step } from "../../state";
 import { shown } from "../../text";
 import type { TensorPage } from "../../types";
 import { Canvas } from "../graph/canvas";
@@ -23,7 +23,7 @@ export function RelationsView({ of }: { of: TensorPage }): JSX.Element {
     const here = base.value;
     const asked = { up: hops.value, down: hops.value, step: step.value < 0 ? null : step.value };
     void rank.value;
-    if (!info || here === null || route.value.run === null) return;
+    if (!calm.value || !info || here === null || route.value.run === null) return;
     let wanted = true;
     const view = BACKWARD.has(info.kind) ? "backward" : "forward";
     nearby({ ...here, ...asked, view, network: info.network || null, node: info.node || null })

@@ -3,7 +3,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import { at, get, Refused } from "../../net";
 import { go, route } from "../../route";
-import { rank, sequence, step } from "../../state";
+import { calm, rank, sequence, step, tensorName } from "../../state";
 import type { RunRow, TensorPage, TensorValues } from "../../types";
 import { type Heat, read } from "./heat_data";
 
@@ -16,7 +16,9 @@ export const corner = signal({ row: 0, column: 0 });
 export const tolerance = signal({ rtol: "1e-5", atol: "1e-8" });
 export const runs = signal<readonly RunRow[]>([]);
 
-export const id = computed(() => (/^\d+$/.test(route.value.tensor ?? "") ? Number(route.value.tensor) : null));
+export const id = computed(() => (/^\d+(@\d+)?$/.test(route.value.tensor ?? "") ? route.value.tensor : null));
+const pageOf = signal(""); // which tensor, of which rank, `page` is
+const wantedPage = computed(() => `${id.value} ${rank.value}`);
 
 /** The step whose values are shown: the one of the page when they were kept, else the nearest before, else the first. */
 export const valueStep = computed<number | null>(() => {
@@ -52,15 +54,19 @@ effect(() => {
   const run = route.value.run;
   const tensor = id.value;
   const asked = { tensor, step: step.value < 0 ? null : step.value, rank: rank.value };
+  const mine = wantedPage.value;
   void sequence.value;
   if (run === null || tensor === null || route.value.tab !== "tensor") return;
   get<TensorPage>(at(run, "tensor", asked))
     .then((got) => {
-      if (id.peek() !== tensor) return;
+      if (wantedPage.peek() !== mine) return;
       page.value = got;
+      pageOf.value = mine;
       refused.value = "";
+      if (got.kept.length === 0) calm.value = true;
     })
     .catch((error: unknown) => {
+      calm.value = true;
       page.value = null;
       refused.value = error instanceof Refused ? error.message : String(error);
     });
@@ -71,7 +77,7 @@ effect(() => {
   const run = route.value.run;
   const asked = query.value;
   const from = corner.value;
-  if (run === null || asked.step === null || page.value?.info.id !== asked.tensor || route.value.tab !== "tensor") return;
+  if (!calm.value || run === null || asked.step === null || page.value === null || pageOf.value !== wantedPage.value || route.value.tab !== "tensor") return;
   const mine = ++version;
   get<TensorValues>(at(run, "tensor/values", { ...asked, ...from }))
     .then((got) => {
@@ -91,7 +97,7 @@ let drawn = "";
 effect(() => {
   const run = route.value.run;
   const asked = query.value;
-  if (run === null || asked.step === null || page.value?.info.id !== asked.tensor || route.value.tab !== "tensor") return;
+  if (run === null || asked.step === null || page.value === null || pageOf.value !== wantedPage.value || route.value.tab !== "tensor") return;
   const path = at(run, "tensor/heat", { ...asked, most: 512 });
   if (path === drawn) return;
   drawn = path;
@@ -100,7 +106,9 @@ effect(() => {
     .then(async (response) => (response.ok ? read(await response.arrayBuffer()) : null))
     .catch(() => null)
     .then((got) => {
-      if (mine === drawing) heat.value = got;
+      if (mine !== drawing) return;
+      heat.value = got;
+      calm.value = true;
     });
 });
 
@@ -114,6 +122,7 @@ effect(() => {
   heat.value = null;
   drawn = "";
   wrong.value = "";
+  calm.value = id.peek() === null || route.peek().tab !== "tensor"; // the heat map comes first
   corner.value = { row: 0, column: 0 };
 });
 
@@ -131,5 +140,5 @@ export function setSlice(text: string): void {
 
 /** Opens the view of a tensor. */
 export function view(tensor: number, at_: number | null = null): void {
-  go({ tab: "tensor", tensor: String(tensor), slice: null, against: null, ...(at_ === null ? {} : { step: at_ }) });
+  go({ tab: "tensor", tensor: tensorName(tensor), slice: null, against: null, ...(at_ === null ? {} : { step: at_ }) });
 }

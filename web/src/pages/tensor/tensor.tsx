@@ -6,7 +6,7 @@ import type { JSX } from "preact";
 import { Command, Empty } from "../../parts/small";
 import { at } from "../../net";
 import { follow, go, route } from "../../route";
-import { conditions, rank, step } from "../../state";
+import { conditions, step } from "../../state";
 import { count, nodeName, setting, shape, shown, value } from "../../text";
 import type { Hit, TensorPage, TensorRow } from "../../types";
 import { details } from "../run/inspector";
@@ -230,7 +230,7 @@ function Images({ of, at: from }: { of: TensorPage; at: number }): JSX.Element {
           <li key={one}>
             <img
               alt={`Image ${one} of the batch`}
-              src={at(route.value.run!, "tensor/image", { tensor: of.info.id, rank: rank.value, step: from, image: one || null })}
+              src={at(route.value.run!, "tensor/image", { tensor: of.info.id, rank: of.rank, step: from, image: one || null })}
             />
             <span class="small muted">{one}</span>
           </li>

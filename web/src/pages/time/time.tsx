@@ -28,15 +28,18 @@ export function Time(): JSX.Element {
       </Empty>
     );
   const rank = found.ranks.find((one) => one.rank === route.value.rank) ?? found.ranks[0]!;
+  const stepped = (rank.profile.steps ?? []).length > 0; // a profile of another tool may not say where steps end
   return (
     <div class="time">
-      <Split of={rank} />
-      <Advices of={rank.advice} />
+      {stepped ? <Split of={rank} /> : <Notes of={rank} />}
+      {stepped && <Advices of={rank.advice} />}
       {(rank.profile.tried ?? []).length > 0 && <Tried of={rank} />}
-      <div class="two">
-        <Steps of={rank} />
-        <Waits of={rank} />
-      </div>
+      {stepped && (
+        <div class="two">
+          <Steps of={rank} />
+          <Waits of={rank} />
+        </div>
+      )}
       <Timeline of={rank} />
       <Flame of={rank} />
       <Operators of={rank} />
@@ -82,10 +85,18 @@ function Split({ of }: { of: RankTime }): JSX.Element {
           </a>
         )}
       </div>
-      {(profile.notes ?? []).map((note) => (
+      <Notes of={of} />
+    </section>
+  );
+}
+
+function Notes({ of }: { of: RankTime }): JSX.Element {
+  return (
+    <>
+      {(of.profile.notes ?? []).map((note) => (
         <p key={note} class="muted small">{shown(note)}</p>
       ))}
-    </section>
+    </>
   );
 }
 

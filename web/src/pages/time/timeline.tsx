@@ -107,7 +107,7 @@ function arrange(of: RankTime): Bar[] {
 function hue(name: string): string {
   let code = 0;
   for (const char of name) code = (code * 31 + char.charCodeAt(0)) % 360;
-  return `hsl(${code} 42% 58%)`;
+  return `hsl(${code} 45% 40%)`;
 }
 
 function draw(canvas: HTMLCanvasElement, bars: readonly Bar[], rows: number, seen: [number, number], hover: Bar | null): void {

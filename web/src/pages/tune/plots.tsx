@@ -7,6 +7,7 @@ import type { Search, TrialRow } from "../../types";
 const WIDTH = 520;
 const HEIGHT = 180;
 const EDGE = 10;
+const GUTTER = 62; // at the left, for the numbers
 
 interface Point {
   x: number;
@@ -64,7 +65,7 @@ function Plot(props: { points: Point[]; line: Point[]; best: number | null; labe
   const ys = props.points.map((point) => point.y);
   const [left, right] = [Math.min(...xs), Math.max(...xs)];
   const [low, high] = [Math.min(...ys), Math.max(...ys)];
-  const toX = (x: number): number => EDGE + ((x - left) / (right - left || 1)) * (WIDTH - 2 * EDGE);
+  const toX = (x: number): number => GUTTER + ((x - left) / (right - left || 1)) * (WIDTH - GUTTER - EDGE);
   const toY = (y: number): number => HEIGHT - EDGE - ((y - low) / (high - low || 1)) * (HEIGHT - 2 * EDGE);
   return (
     <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={shown(props.label)}>
@@ -74,8 +75,10 @@ function Plot(props: { points: Point[]; line: Point[]; best: number | null; labe
           <title>{`trial ${point.trial.number}: ${value(point.y)}`}</title>
         </circle>
       ))}
-      <text x={EDGE} y={12}>{value(high)}</text>
-      <text x={EDGE} y={HEIGHT - 2}>{value(low)}</text>
+      <text x={GUTTER - 12} y={EDGE + 4} text-anchor="end">{value(high, 4)}</text>
+      {high > low && (
+        <text x={GUTTER - 12} y={HEIGHT - EDGE + 4} text-anchor="end">{value(low, 4)}</text>
+      )}
     </svg>
   );
 }

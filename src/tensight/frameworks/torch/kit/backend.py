@@ -30,6 +30,7 @@ class TorchBackend:
     on_forward = staticmethod(hooks.on_forward)
     on_backward = staticmethod(hooks.on_backward)
     on_output_gradient = staticmethod(hooks.on_output_gradient)
+    on_parameter = staticmethod(hooks.on_parameter)
     saved_tensors = staticmethod(hooks.saved_tensors)
     observe = staticmethod(operators.observe)
 

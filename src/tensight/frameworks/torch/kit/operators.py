@@ -15,6 +15,8 @@ from tensight.frameworks.torch.statistics import dtype_name
 class _Listing:
     """An observer that keeps one row for each operator."""
 
+    lines = True
+
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, str, str, str, bool, str]] = []
 

@@ -1,0 +1,155 @@
+"""What is said when ranks differ where they should not: the same live and when a run is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tensight.records import Event, Evidence, Finding, Part, Where
+
+NOT_AVERAGED = "gradients_not_averaged"
+DIVERGE = "replicas_diverge"
+OUT_OF_ORDER = "collectives_out_of_order"
+
+
+def conclude(event: Event, parts: Iterable[Part]) -> Finding:
+    """The finding that a difference between ranks stands for, where it is found by reading a run."""
+    special = {"gradient": not_averaged, "collective": out_of_order}
+    return special.get(str(event.values.get("kind")), diverged)(event, _wrapper(parts))
+
+
+def _wrapper(parts: Iterable[Part]) -> Part | None:
+    return next((part for part in parts if part.kind == "wrapper"), None)
+
+
+def not_averaged(event: Event, wrapper: Part | None) -> Finding:
+    name, step = str(event.values.get("name", "")), _step(event)
+    return Finding(
+        fault=NOT_AVERAGED,
+        category="distributed",
+        title=f"the gradient of {name} is not averaged between ranks",
+        confidence=0.9,
+        since_step=step,
+        where=_where(event, wrapper),
+        why=(
+            f"before the update of step {step} the gradient of {name}{_more(event)} was not the same on all ranks:"
+            f" {_ranks(event)}. {_keeps(wrapper)}, so after the backward pass every rank should hold the same gradients"
+        ),
+        evidence=_evidence(event),
+        fix=(
+            "wrap the model after all its parameters are there, and after they are frozen or thawed",
+            "leave ddp.no_sync() before the last backward pass of a step",
+            "change gradients on every rank alike: with the same noise, the same clipping",
+        ),
+        confirm=(f"all_reduce the gradient of {name} before an update and compare it with the own one",),
+    )
+
+
+def diverged(event: Event, wrapper: Part | None) -> Finding:
+    name, step, kind = str(event.values.get("name", "")), _step(event), str(event.values.get("kind", "weight"))
+    what = {"buffer": f"the buffer {name}", "copy": f"{name} of an averaged copy"}.get(kind, name)
+    agreed = event.values.get("agreed")
+    before = "" if agreed is None else f" At the check of step {agreed} they still were the same."
+    apart = agreed is None and step == 0 and wrapper is not None and wrapper.type == "all_reduce"
+    because = (
+        "They differed from the start: each rank has initialised its own weights, as with a seed of its own, and nobody"
+        " has broadcast those of rank 0"
+        if apart
+        else "They diverge when a rank changes them by itself, when its updates do not follow from averaged gradients,"
+        " or when its memory fails"
+    )
+    return Finding(
+        fault=DIVERGE,
+        category="distributed",
+        title=f"ranks no longer agree: {what} differs between replicas",
+        confidence=0.9,
+        since_step=step,
+        where=_where(event, wrapper),
+        why=(
+            f"after step {step} {what}{_more(event)} was not the same on all ranks, bit by bit: {_ranks(event)}."
+            f"{before} {_keeps(wrapper)}, so every process should hold the same values. {because}"
+        ),
+        evidence=_evidence(event),
+        fix=(
+            *(
+                ("broadcast the weights of rank 0 before training: dist.broadcast(p.data, 0) for each",)
+                if apart
+                else ()
+            ),
+            "change weights and buffers on every rank alike, and only after the wrapper was made",
+            "give every rank the same optimizer, learning rate and clipping",
+            "when nothing in the program explains it, test the memory of the rank that differs",
+        ),
+        confirm=("broadcast it from rank 0 after a step and compare it with the own one",),
+    )
+
+
+def out_of_order(event: Event, wrapper: Part | None) -> Finding:
+    step, which = _step(event), str(event.values.get("name", "")).removeprefix("collective ")
+    words = str(event.values.get("words") or "")
+    return Finding(
+        fault=OUT_OF_ORDER,
+        category="distributed",
+        title="ranks call collectives in different orders",
+        confidence=0.85,
+        since_step=step,
+        where=Where(op=words.partition(" ")[0] or None),
+        why=(
+            f"in step {step} the ranks did not call the same collectives in the same order: {_ranks(event)}, first at"
+            f" number {which}{f' ({words})' if words else ''}. A collective joins whatever the ranks bring at the same"
+            " turn: where shapes fit, tensors that do not belong together are summed; where they do not, ranks hang"
+        ),
+        evidence=(Evidence("what the ranks called", words, step), *_evidence(event)),
+        fix=(
+            "go through tensors in the same order on every rank: a list, not a set, and no order of arrival",
+            "call every collective on every rank, or on a group of its own",
+        ),
+        confirm=("TORCH_DISTRIBUTED_DEBUG=DETAIL checks that collectives fit together",),
+    )
+
+
+def _keeps(wrapper: Part | None) -> str:
+    if wrapper is None:
+        return "The tensor is placed whole on each of these ranks"
+    if wrapper.type == "all_reduce":
+        return "Gradients are averaged (all-reduced) by hand, which keeps replicas in sync only if they start alike"
+    return f"{wrapper.type} keeps replicas in sync by averaging (all-reducing) gradients"
+
+
+def _step(event: Event) -> int:
+    step = event.values.get("step")
+    return step if isinstance(step, int) else 0
+
+
+def _more(event: Event) -> str:
+    others = event.values.get("others")
+    return f" (and {others} more)" if others else ""
+
+
+def _ranks(event: Event) -> str:
+    """
+    >>> _ranks(Event("replicas_differ", values={"ranks": "0 2 3 | 1"}))
+    'rank 1 differs from ranks 0, 2, 3'
+    """
+    sides = [side.split() for side in str(event.values.get("ranks", "")).split("|")]
+    words = [f"rank{'s' if len(side) > 1 else ''} {', '.join(side)}" for side in sides]
+    if len(sides) == 2:
+        return f"{words[1]} differ{'' if len(sides[1]) > 1 else 's'} from {words[0]}"
+    return " and ".join(words) + " all differ"
+
+
+def _where(event: Event, wrapper: Part | None) -> Where:
+    source = wrapper.source if wrapper is not None else None
+    return Where(
+        parameter=str(event.values.get("name", "")),
+        network=event.part or None,
+        file=source.file if source else None,
+        line=source.line if source else None,
+        code=source.code if source else None,
+    )
+
+
+def _evidence(event: Event) -> tuple[Evidence, ...]:
+    return (
+        Evidence("ranks that agree, the others behind |", str(event.values.get("ranks", "")), _step(event)),
+        Evidence("tensors that differ", 1 + int(event.values.get("others") or 0), _step(event)),
+    )

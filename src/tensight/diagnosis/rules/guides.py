@@ -1,0 +1,125 @@
+"""Networks that guide a training without being trained: teachers, targets, running means of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tensight.diagnosis.case import Case
+from tensight.diagnosis.modes import Guide
+from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.rules.mode import sensitive
+from tensight.diagnosis.rules.precision import SPACING
+from tensight.diagnosis.words import at, median, number, plural, some, where
+from tensight.records import Finding
+
+STEPS = 20  # between the first and the last look at the weights
+MARKS = 3
+LOST = 0.4  # share of the values that eight and more updates in a row leave as they were; in float32 it is next to 0
+BEHIND = 0.1  # difference of the mean magnitudes
+
+
+def watched(case: Case) -> Iterable[tuple[str, Guide]]:
+    """Guides that were looked at for long enough while something else was trained."""
+    others = set(case.trained())
+    for name, guide in case.modes.guides.items():
+        if name not in case.networks or name in others or not others:
+            continue
+        if guide.marks >= MARKS and guide.last_step - guide.first_step >= STEPS:
+            yield name, guide
+
+
+class GuideInTrainingMode(Rule):
+    """A fixed network that is asked for targets or features in training mode."""
+
+    fault = "frozen_network_in_training_mode"
+    category = "mode"
+    finds = "A frozen teacher or backbone left in training mode: its dropout is random and its batch norm drifts."
+    evidence = (
+        "mode of a network that needs no gradients, in the steps that train another",
+        "whether its weights stay as they are: a running mean of another network's weights may be in training mode",
+        "dropout and batch norm modules in it",
+    )
+    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs"})
+    every = 10
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for name, guide in watched(case):
+            if min(guide.shares) < 1 or guide.in_eval or guide.in_training < STEPS or guide.writes:
+                continue  # a weight that is written in place is kept up to date, if to no effect
+            affected = sensitive(case, name)
+            if not affected:
+                continue
+            kinds = some(sorted({module.type for module in affected}))
+            yield self.finding(
+                f"{name} is frozen but runs in training mode",
+                confidence=0.86,
+                since_step=guide.first_step,
+                where=where(guide.source, module=affected[0].path, op="eval", network=name),
+                why=f"{name} has no trainable parameters and its weights never change, yet all of its"
+                f" {plural(guide.in_training, 'forward pass')} {at(guide.source).strip()} ran in training mode:"
+                f" {name}.eval() was not called, so {plural(len(affected), 'module')} ({kinds}) behave as in training:"
+                " dropout makes what it answers random, and batch norm uses the batch and lets its running statistics"
+                " drift with the data",
+                facts=[
+                    ("forward passes in training mode", guide.in_training),
+                    ("forward passes in evaluation mode", 0),
+                    ("modules this matters to", len(affected)),
+                ],
+                fix=(f"call {name}.eval() once, after it was loaded or frozen",),
+                confirm=(f"ask {name} twice with the same batch: the answers differ",),
+            )
+
+
+class AverageLost(Rule):
+    """A running mean of weights that does not move because its number format is too coarse."""
+
+    fault = "average_lost_to_rounding"
+    category = "precision"
+    finds = "A running mean of weights (EMA, target network) in bfloat16 or float16 whose small steps round away."
+    evidence = ("how often a weight of an untrained network was written in place", "whether its values changed")
+    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs"})
+    every = 10
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for name, guide in watched(case):
+            if guide.dtype not in SPACING or guide.writes < 0.9 * (guide.last_step - guide.first_step):
+                continue
+            share = median(guide.shares) if guide.shares else 0.0
+            if len(guide.shares) < MARKS or share < LOST or not self._behind(case, guide):
+                continue
+            module = guide.parameter.rpartition(".")[0]
+            yield self.finding(
+                f"the running mean of weights in {name} is lost to rounding",
+                fault="bf16_lost_updates" if guide.dtype == "bfloat16" else "fp16_lost_updates",
+                confidence=0.86,
+                since_step=guide.first_step,
+                where=where(
+                    case.source_of(name, module), module=module, parameter=guide.parameter, op="ema", network=name
+                ),
+                why=f"{guide.parameter} of {name} ({guide.dtype}) was written in place {plural(guide.writes, 'time')}"
+                f" from step {guide.first_step} to {guide.last_step}, yet {number(100 * share)} % of it is unchanged,"
+                f" bit by bit, from one look to the next, and it is far from the weight that it follows: a value of"
+                f" {guide.dtype} moves only by {number(100 * SPACING[guide.dtype])} % of itself or more, and smaller"
+                " updates of a running mean are lost to rounding, so it lags behind",
+                facts=[
+                    ("times written in place", guide.writes),
+                    ("share of values that did not change", share),
+                    ("steps looked at", guide.last_step - guide.first_step),
+                    ("spacing of the format relative to a value", SPACING[guide.dtype]),
+                ],
+                fix=(f"keep the averaged weights of {name} in float32, and convert a copy where they are used",),
+                confirm=("count the values of a weight that an update of the mean changes: with float32 nearly all",),
+            )
+
+    @staticmethod
+    def _behind(case: Case, guide: Guide) -> bool:
+        """Whether a weight of this name is trained in another network and is of another size: it has yet to follow."""
+        for network in case.trained():
+            entry = case.ledger.get(network, guide.parameter)
+            if entry is None or not entry.held or entry.first_move < 0:
+                continue
+            seen = [stats for kept in case.latest(8) if (stats := kept.weight(entry)) is not None]
+            size = seen[-1].abs_mean if seen else None
+            if size and abs(size - guide.size) > BEHIND * size:
+                return True
+        return False

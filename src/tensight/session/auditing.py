@@ -1,0 +1,91 @@
+"""Writes down everything that changes the running training, beside its run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tensight.capture.companion import Companion
+from tensight.control.commands import (
+    AddWatchpoint,
+    ChangeWatchpoint,
+    Command,
+    Continue,
+    Mute,
+    NextNode,
+    Pause,
+    RemoveWatchpoint,
+    RunToNode,
+    Step,
+    Terminate,
+)
+from tensight.records import Finding, StepRecord
+from tensight.records.audit import AuditEntry, Who
+from tensight.session import current, prints
+from tensight.watchpoints import spec
+
+if TYPE_CHECKING:
+    from tensight.capture.recorder import Recorder
+
+MOST = 1000  # characters of what is said of one thing
+
+
+def note(who: Who, did: str, what: str = "") -> None:
+    """Note what was done to the training of this process; without a session nothing is."""
+    session = current.current()
+    if session is None:
+        return
+    step, rank = (session.recorder.step, session.recorder.rank) if session.has_trained else (0, 0)
+    prints.keep(AuditEntry(time.time(), step, who, did, what[:MOST], rank))
+
+
+def note_command(who: Who, command: Command) -> None:
+    """Note a command that was followed."""
+    note(who, *in_words(command))
+
+
+def in_words(command: Command) -> tuple[str, str]:
+    """What a command does, and to what.
+
+    >>> in_words(Step(3))
+    ('step', '3 steps')
+    >>> in_words(RemoveWatchpoint(7))
+    ('watchpoint removed', 'number 7')
+    """
+    match command:
+        case Continue():
+            return "continue", ""
+        case Pause():
+            return "pause", "" if command.after < 0 else f"after step {command.after}"
+        case Step():
+            return "step", f"{command.count} step{'' if command.count == 1 else 's'}"
+        case NextNode():
+            return "run to the next node", ""
+        case RunToNode():
+            return "run to a node", command.node
+        case Terminate():
+            return "terminate", ""
+        case AddWatchpoint():
+            return "watchpoint added", spec.to_text(command.watchpoint)
+        case ChangeWatchpoint():
+            state = "" if command.watchpoint.enabled else ", switched off"
+            return "watchpoint changed", f"number {command.watchpoint.id}: {spec.to_text(command.watchpoint)}{state}"
+        case RemoveWatchpoint():
+            return "watchpoint removed", f"number {command.id}"
+        case Mute():
+            return "finding muted" if command.muted else "finding no longer muted", command.key
+
+
+class Auditing(Companion):
+    """Notes that the training is stopped before its own end: by `--guard`, a finding, a hit, or a command."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._noted = ""
+
+    def step_ended(self, record: StepRecord, findings: Sequence[Finding]) -> None:
+        reason = self._recorder.stopping
+        if reason and reason != self._noted:
+            self._noted = reason
+            note("tensight", "stop", reason)

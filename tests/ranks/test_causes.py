@@ -1,0 +1,75 @@
+"""What only all ranks together show: a learning rate that parts, and ranks that are fed the same data."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = """
+import os, tempfile, torch
+import torch.distributed as dist, torch.multiprocessing as mp
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+def worker(rank, path):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method="file://" + path, rank=rank, world_size=2)
+    torch.manual_seed(0)
+    x = torch.randn(256, 4)
+    data = TensorDataset(x, x[:, :1] - x[:, 1:2])
+    loader = DataLoader(data, batch_size=16, {loader})
+    ddp = DDP(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)))
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 6, gamma=0.5)
+    for step, (x, y) in zip(range(14), (batch for _ in range(4) for batch in loader)):
+        loss = nn.functional.mse_loss(ddp(x), y)
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+        {schedule}
+            scheduler.step()
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    mp.spawn(worker, args=(os.path.join(tempfile.mkdtemp(), "meet"),), nprocs=2)
+"""
+DIVIDED = "sampler=DistributedSampler(data)"
+
+
+def findings(folder: Path, loader: str, schedule: str) -> list[dict[str, Any]]:
+    (folder / "train.py").write_text(PROGRAM.format(loader=loader, schedule=schedule))
+    ran = subprocess.run(
+        [sys.executable, "-m", "tensight", "run", "--no-page", "--report", "report.json", "train.py"],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        stdin=subprocess.DEVNULL,
+    )
+    assert ran.returncode == 0, ran.stderr
+    found: list[dict[str, Any]] = json.loads((folder / "report.json").read_text())["findings"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("loader", "schedule", "fault", "since", "code"),
+    [
+        (DIVIDED, "if True:", None, None, ""),
+        ("shuffle=True", "if True:", "same_data_on_every_rank", 0, "DataLoader"),
+        (DIVIDED, "if rank == 0:", "replicas_diverge", 6, "scheduler.step()"),
+    ],
+    ids=["healthy", "data not divided", "a schedule on one rank"],
+)
+def test_two_ranks(loader: str, schedule: str, fault: str | None, since: int | None, code: str, tmp_path: Path) -> None:
+    found = findings(tmp_path, loader, schedule)
+    assert [finding["fault"] for finding in found] == ([fault] if fault else [])
+    for finding in found:
+        assert finding["category"] == "distributed"
+        assert finding["since_step"] == since
+        assert code in finding["where"]["code"]

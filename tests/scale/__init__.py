@@ -1,0 +1,1 @@
+"""Large recordings: many workers, SQL, runs that live elsewhere."""
