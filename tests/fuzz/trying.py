@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import mmap
 import os
 import pickle
@@ -90,6 +91,7 @@ def try_parser(parser: Parser, cases: range, seed: int, *, hang: float = HANG) -
 
 def _work(parser: Parser, cases: range, seed: int, hang: float, shared: mmap.mmap) -> Outcome:
     folder = Path(tempfile.mkdtemp(prefix="tensight-fuzz-"))
+    faulthandler.disable()  # a crash is counted, and need not fill the screen
     try:
         return _inside(parser, folder, cases, seed, hang, shared)
     finally:
