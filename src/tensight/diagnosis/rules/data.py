@@ -10,7 +10,7 @@ from tensight.diagnosis.kept import Kept, abs_max
 from tensight.diagnosis.losses import CLASS_LOSSES, LossSite
 from tensight.diagnosis.reasons import operator_name
 from tensight.diagnosis.rule import Fact, Rule
-from tensight.diagnosis.rules.nonfinite import NONFINITE, bad_values, beside_values, given_outside, replay_of
+from tensight.diagnosis.rules.nonfinite import NONFINITE, bad_values, beside_values, fed_bad, given_outside, replay_of
 from tensight.diagnosis.words import median, number, plural, where
 from tensight.records import Finding, Observation, Source, TensorInfo
 
@@ -62,7 +62,7 @@ class NanInInput(Rule):
         batch = case.batches.at(bad.step)
         replay = replay_of(case, bad.step)
         given = replay is not None and given_outside(replay)
-        if not fed and batch is None and not given:
+        if not given and not fed_bad(case, bad):
             return []
         one, info = fed[0] if fed else (None, None)
         facts: list[Fact] = []

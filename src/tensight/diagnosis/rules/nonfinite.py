@@ -56,8 +56,15 @@ def bad_values(stats: Stats) -> str:
 
 
 def fed_bad(case: Case, bad: BadStep) -> bool:
-    """Whether what the step was fed was bad already."""
-    return bool(bad.of_kind("input", "target")) or case.batches.at(bad.step) is not None
+    """Whether what the step was fed was bad already.
+
+    What one network is fed may come from another: a replay tells when an operator between them made it bad.
+    """
+    if case.batches.at(bad.step) is not None:
+        return True
+    replay = replay_of(case, bad.step)
+    made = replay is not None and replay.facts.get("kind") == "made"
+    return not made and bool(bad.of_kind("input", "target"))
 
 
 def replay_of(case: Case, step: int) -> Replay | None:

@@ -223,7 +223,7 @@ class ClipBeforeUnscale(Rule):
         "Gradient clipping on scaled gradients: scaler.unscale_ is missing before it, so nearly everything is cut away."
     )
     evidence = ("order of unscale, clip and step", "loss scale")
-    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "vanishing_gradient"})
+    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "vanishing_gradient", "clip_too_small"})
     every = 5
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
