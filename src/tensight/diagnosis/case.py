@@ -6,6 +6,8 @@ import math
 from collections import deque
 from collections.abc import Iterator
 
+import msgspec
+
 from tensight.diagnosis.batches import Batches
 from tensight.diagnosis.compiles import Compiles
 from tensight.diagnosis.kept import Kept
@@ -61,6 +63,7 @@ class Case:
         self._next_spaced = FIRST * 1.3
         self._modules: dict[tuple[str, str], Module] = {}
         self._layers: dict[str, list[Entry]] = {}
+        self._operators: set[int] = set()  # tensors of level op: rules look at modules and parameters
 
     # growing
 
@@ -80,6 +83,8 @@ class Case:
 
     def tensor(self, info: TensorInfo) -> None:
         self.tensors[info.id] = info
+        if info.kind in ("operator", "operator_gradient"):
+            self._operators.add(info.id)
         self.ledger.add_tensor(info)
 
     def replay(self, replay: Replay) -> None:
@@ -115,9 +120,17 @@ class Case:
             self.compiles.follow(record.step, record.events)
             prompt = self.noted.follow(record.step, record.events)
         if record.observations and record.depth:  # at the lightest depth the loss is all there is
-            self._keep(record)
-            self.ledger.follow(record.step, record.observations)
+            shown = self._without_operators(record)
+            self._keep(shown)
+            self.ledger.follow(shown.step, shown.observations)
         return self.trouble.follow(record) or prompt
+
+    def _without_operators(self, record: StepRecord) -> StepRecord:
+        operators = self._operators
+        if not operators:
+            return record
+        left = tuple(one for one in record.observations if one.tensor not in operators)
+        return msgspec.structs.replace(record, observations=left)
 
     def rest(self, record: StepRecord) -> None:
         """What came after the last step: no step of its own."""

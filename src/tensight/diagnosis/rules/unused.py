@@ -34,8 +34,11 @@ class ModuleNeverUsed(Rule):
         for network in case.trained():
             if case.networks[network].compiled:
                 continue  # what runs inside is not seen module by module
+            silent = [entry for entry in case.ledger.of(network) if _silent(entry)]
+            if not silent:
+                continue
             calls = self._calls(case, network)
-            for path, twin in self._idle(case, network, calls):
+            for path, twin in self._idle(case, network, silent, calls):
                 yield self._say(case, network, path, twin, calls[twin])
 
     @staticmethod
@@ -53,10 +56,9 @@ class ModuleNeverUsed(Rule):
         return fewest
 
     @staticmethod
-    def _idle(case: Case, network: str, calls: dict[str, float]) -> Iterable[tuple[str, str]]:
+    def _idle(case: Case, network: str, silent: list[Entry], calls: dict[str, float]) -> Iterable[tuple[str, str]]:
         """(a module that never ran, its like that runs at least twice in each pass)"""
         entries = case.ledger.of(network)
-        silent = [entry for entry in entries if entry.gradient < 0 and entry.held and entry.parameter.trainable]
         types = {module.path: module.type for module in case.networks[network].modules}
         for path in _outermost(silent, calls):
             holder = path.rpartition(".")[0]
@@ -96,6 +98,11 @@ class ModuleNeverUsed(Rule):
             ),
             confirm=(f"print({own[0].name}.grad): it is None after backward",),
         )
+
+
+def _silent(entry: Entry) -> bool:
+    """Whether an optimizer holds a parameter that never had a gradient."""
+    return entry.gradient < 0 and entry.held and entry.parameter.trainable
 
 
 def _inside(entry: Entry, path: str) -> bool:

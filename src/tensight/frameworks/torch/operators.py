@@ -22,6 +22,7 @@ _sequence = torch._C._autograd._get_sequence_nr
 _node = torch._C._current_autograd_node
 _OURS = os.path.dirname(os.path.abspath(tensight.__file__)) + os.sep
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_OPTIMIZERS = os.path.join(_TORCH, "optim", "")
 _MACHINERY = tuple(_TORCH + name for name in ("_compile.py", "_dynamo", "_ops.py", os.path.join("utils", "_python")))
 _NO_SEQUENCE = 2**64 - 1  # what nodes that belong to no forward operator have
 
@@ -31,7 +32,7 @@ class Call:
     """One operator that ran."""
 
     order: int
-    name: str  # 'aten.sqrt'
+    facts: Facts
     function: Any  # the OpOverload
     args: tuple
     kwargs: dict
@@ -54,8 +55,13 @@ class Call:
         return self.source if self.site is not None else user_source(2)
 
     @property
+    def name(self) -> str:
+        """'aten.sqrt'"""
+        return self.facts.name
+
+    @property
     def mutable(self) -> bool:
-        return facts(self.function).mutable
+        return self.facts.mutable
 
     def inputs(self) -> list[torch.Tensor]:
         """What the operator reads; an argument that is only written to (`out=`) is none."""
@@ -67,13 +73,13 @@ class Call:
     def written(self) -> list[torch.Tensor]:
         """Tensors that the operator changes in place."""
         found: list[torch.Tensor] = []
-        for index, name in facts(self.function).written:
+        for index, name in self.facts.written:
             found.extend(tensors(self.args[index] if index < len(self.args) else self.kwargs.get(name)))
         return found
 
     def outputs(self) -> list[torch.Tensor]:
         result = self.result
-        if type(result) is torch.Tensor and not self.mutable:  # nearly always
+        if type(result) is torch.Tensor and not self.facts.mutable:  # nearly always
             return [result]
         seen: dict[int, torch.Tensor] = {}
         for tensor in (*tensors(result), *self.written()):
@@ -119,25 +125,29 @@ def tensors(value: Any) -> Iterable[torch.Tensor]:
             yield from tensors(item)
 
 
-def _called_by_us() -> bool:
-    """Whether Tensight itself made the call.
+def _caller() -> str:
+    """Who made the call that is being dispatched, where gradients are off: 'us', 'optimizer' or 'them'.
 
     A wrapper of ours may stand between user and framework; our own calculations run without gradients. Between caller
     and mode stand some frames of the framework's machinery.
     """
-    if torch.is_grad_enabled():
-        return False
     frame: FrameType | None = sys._getframe(3)
     while frame is not None:
         filename = frame.f_code.co_filename
         belongs = _belongs.get(filename)
         if belongs is None:
-            belongs = "machinery" if filename.startswith(_MACHINERY) else "us" if filename.startswith(_OURS) else "them"
-            _belongs[filename] = belongs
+            belongs = _belongs[filename] = _owner(filename)
         if belongs != "machinery":
-            return belongs == "us"
+            return belongs
         frame = frame.f_back
-    return False
+    return "them"
+
+
+def _owner(filename: str) -> str:
+    for start, owner in ((_MACHINERY, "machinery"), (_OURS, "us"), (_OPTIMIZERS, "optimizer")):
+        if filename.startswith(start):
+            return owner
+    return "them"
 
 
 _belongs: dict[str, str] = {}  # files: whose code is in them
@@ -208,13 +218,18 @@ class Operators(TorchDispatchMode):
                 self._report("operator", failed)
 
     def _call(self, function: Any, args: tuple, kwargs: dict) -> Call:
-        ours = _called_by_us()
         site = user_site(3) if self._observer.lines else None
+        scope = self._scope
         node = _node()
-        phase = "backward" if node is not None else self._scope.phase
-        if node is not None and torch.is_grad_enabled() and node.name().startswith("CheckpointFunction"):
-            node, phase = None, "forward"  # activations are computed again, with a graph of their own
-        call = Call(self._order, facts(function).name, function, args, kwargs, phase, self._scope.module, site, ours)
+        if torch.is_grad_enabled():
+            caller, phase = "them", "forward" if node is None else "backward"
+            if node is not None and node.name().startswith("CheckpointFunction"):
+                node, phase = None, "forward"  # activations are computed again, with a graph of their own
+        else:
+            caller = _caller()
+            phase = "backward" if node is not None else "update" if caller == "optimizer" else scope.phase
+        known = _facts.get(id(function)) or facts(function)
+        call = Call(self._order, known, function, args, kwargs, phase, scope.module, site, caller == "us")
         self._order += 1
         if node is not None:
             call.node = node.name()

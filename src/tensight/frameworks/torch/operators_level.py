@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from tensight.frameworks.tap import Made
 from tensight.frameworks.torch import operators_tap, statistics
+from tensight.frameworks.torch.measured import Measured
 from tensight.frameworks.torch.operators import Call, Operators
 from tensight.frameworks.torch.operators_scope import Scope
 from tensight.frameworks.torch.operators_tap import Inputs
@@ -31,6 +32,7 @@ class OperatorLevel:
         self._counts: dict[tuple[str, str, str], int] = {}
         self._lines: dict[int, Source | None] = {}  # by tensor id: where its forward operator was called
         self._made: list[Made] = []  # by the operator that ran last, while somebody takes operators
+        self._measured = Measured()
         self._step = -1
         self._on = False
 
@@ -43,12 +45,15 @@ class OperatorLevel:
             self._mode = Operators(self, self._scope, self._sink.failed)
             self._mode.__enter__()
         self._on = wanted
+        if wanted:
+            self._watching.measured = self._measured
         if not wanted:
             self.stop()
 
     def stop(self) -> None:
         """Take it off. Inside a mode of the user's it can only fall silent, until it is asked again."""
         self._on = False
+        self._watching.measured = None
         if self._mode is not None and self._scope is not None and _get_current_dispatch_mode() is self._mode:
             self._mode.__exit__(None, None, None)
             self._scope.detach()
@@ -65,6 +70,7 @@ class OperatorLevel:
         if self._sink.step != self._step:
             self._step = self._sink.step
             self._counts.clear()
+            self._measured.clear()
             if self._scope is not None:
                 self._scope.losses.clear()
             if self._mode is not None and call.phase == "forward":
@@ -84,38 +90,52 @@ class OperatorLevel:
     def after(self, call: Call, given: Inputs | None) -> None:
         if not self._on or not self._shown(call):
             return
-        place = (call.module, call.name, call.phase)
+        facts = call.facts
+        if facts.mutable:
+            self._measured.clear()
+        place = (call.module, facts.name, call.phase)
         number = self._counts.get(place, 0)
         self._counts[place] = number + 1
-        ids = []
+        first: int | None = None
         self._made.clear()
         for index, tensor in enumerate(call.outputs()):
             if tensor.is_floating_point() and tensor.numel() and not tensor.is_meta:
-                ids.append(self._observe(call, (*place, number, index), tensor))
-        call.kept = ids[0] if ids else None
+                id = self._observe(call, (*place, number, index), tensor)
+                first = id if first is None else first
+        call.kept = first
         tap = self._sink.tap
         if tap is not None and given is not None:
             operators_tap.tell(tap, call, number, given, self._made, "")
+        call.args, call.kwargs = (), {}  # the call is kept for its backward; what it was given need not be
 
     def _shown(self, call: Call) -> bool:
         watching = self._watching
-        return watching.active and not watching.inside and not call.ours and call.name not in NOT_SHOWN
+        if not watching.active or watching.inside or call.ours:
+            return False
+        if call.facts.name not in NOT_SHOWN:
+            return True
+        if type(call.result) is torch.Tensor and call.args:
+            self._measured.pass_on(call.args[0], call.result)
+        return False
 
     def _observe(self, call: Call, key: _Key, tensor: torch.Tensor) -> int:
         info = self._infos.get(key)
-        shape = tuple(tensor.shape)
+        sink, measured = self._sink, self._measured
         if info is None:
             info = self._infos[key] = self._describe(call, key, tensor)
-            self._sink.tensor(info)
-        if tensor.requires_grad:
-            tensor = tensor.detach()
-        stats = statistics.one(tensor, self._sink.needs(info))
-        self._sink.observe(info.id, stats, call.phase, None if shape == info.shape else shape)
-        if self._sink.keep_tensors and self._sink.wants(info.id):
-            self._sink.keep(info.id, to_numpy(tensor))
-        tap = self._sink.tap
+            sink.tensor(info)
+        needs = sink.needs(info)
+        stats = measured.passed_on(key[1], call.args, needs)
+        if stats is None:
+            stats = statistics.one(tensor, needs)
+        measured.add(tensor, needs, stats)
+        shape = tensor.shape
+        sink.observe(info.id, stats, call.phase, None if shape == info.shape else tuple(shape))
+        if sink.keep_tensors and sink.wants(info.id):
+            sink.keep(info.id, to_numpy(tensor))
+        tap = sink.tap
         if tap is not None and tap.operators:
-            self._made.append(Made(info, stats, partial(to_numpy, tensor)))
+            self._made.append(Made(info, stats, partial(to_numpy, tensor.detach())))
         return info.id
 
     def _describe(self, call: Call, key: _Key, tensor: torch.Tensor) -> TensorInfo:

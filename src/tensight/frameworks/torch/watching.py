@@ -12,6 +12,7 @@ import torch
 
 from tensight.frameworks.adapter import Array, Sink
 from tensight.frameworks.torch import statistics
+from tensight.frameworks.torch.measured import Measured
 from tensight.frameworks.torch.shards import local, shard_of
 from tensight.frameworks.torch.statistics import CannotJudge, Job, dtype_name
 from tensight.records import Depth, Kind, Needs, Phase, Source, Stats, TensorInfo
@@ -86,6 +87,7 @@ class Watching:
         self.scale = 1.0  # what the loss of the running backward pass was multiplied by
         self.thread = threading.get_ident()
         self.unzeroed = False  # an update has used gradients that nobody has cleared since
+        self.measured: Measured | None = None  # at level op: what operators' results got already
         self._last: Last | None = None  # the tensor that was looked at last
         self.depth_changed()
 
@@ -182,7 +184,8 @@ class Watching:
     def look(self, watched: Watched, tensor: torch.Tensor, phase: Phase, scale: float = 1.0) -> None:
         """Take statistics of a tensor now and tell the sink."""
         try:
-            stats = statistics.one(tensor, watched.needs, None, scale)
+            known = self._known(Job(tensor, watched.needs, None, scale))
+            stats = known or statistics.one(tensor, watched.needs, None, scale)
         except CannotJudge as error:
             self.sink.unobserved(watched.id, error.code, phase)
             return
@@ -199,7 +202,8 @@ class Watching:
             self.tell(watched, tensor, last.stats, phase)
             return last.sharing
         try:
-            stats = statistics.one(tensor, watched.needs)
+            known = self.measured.find(tensor, watched.needs) if self.measured is not None else None
+            stats = known or statistics.one(tensor, watched.needs)
         except CannotJudge as error:
             self._last = None
             self.sink.unobserved(watched.id, error.code, phase)
@@ -215,14 +219,24 @@ class Watching:
 
     def look_at_many(self, found: list[tuple[Watched, Job]], phase: Phase) -> list[Stats]:
         """Statistics of many tensors by one call; those that cannot be judged are told and left out."""
+        known = [self._known(job) for _, job in found]
+        unknown = [job for (_, job), stats in zip(found, known) if stats is None]
+        read = iter(statistics.many(unknown))
         answers = []
-        for (watched, job), answer in zip(found, statistics.many([job for _, job in found])):
+        for (watched, job), stats in zip(found, known):
+            answer = stats or next(read)
             if isinstance(answer, CannotJudge):
                 self.sink.unobserved(watched.id, answer.code, phase)
             else:
                 self.tell(watched, job.tensor, answer, phase)
                 answers.append(answer)
         return answers
+
+    def _known(self, job: Job) -> Stats | None:
+        """Statistics that an operator's result got already."""
+        if self.measured is None or job.before is not None or job.scale != 1.0:
+            return None
+        return self.measured.find(job.tensor, job.needs)
 
     def tell(self, watched: Watched, tensor: torch.Tensor, stats: Stats, phase: Phase) -> None:
         if not stats.count and watched.info.shard is not None:

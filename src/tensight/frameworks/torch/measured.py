@@ -1,0 +1,61 @@
+"""Statistics that were taken of an operator's result, for whoever looks at the same tensor later in the step.
+
+At level op a module's output, a gradient on its way back and the gradient of a parameter are all results of operators
+that were read when they were made. A result is known by its object and its version; nothing is kept alive.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+
+from tensight.records import Needs, Stats
+
+_SMALL = 2048  # values that are read sooner than remembered
+_SAME_VALUES = frozenset(
+    f"aten.{name}" for name in ("view", "reshape", "_unsafe_view", "t", "transpose", "permute", "unsqueeze", "squeeze")
+)
+
+
+class Measured:
+    """Results of this step's operators with their statistics.
+
+    >>> measured, tensor = Measured(), torch.ones(4096)
+    >>> measured.add(tensor, Needs(), Stats(4096))
+    >>> measured.find(tensor, Needs()).count
+    4096
+    >>> measured.find(tensor.add_(1), Needs()) is None
+    True
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[weakref.ref, int, Needs, Stats]] = {}
+
+    def clear(self) -> None:
+        """A step begins, or something was written in place: by way of `.data` no version tells."""
+        if self._found:
+            self._found.clear()
+
+    def add(self, tensor: torch.Tensor, needs: Needs, stats: Stats) -> None:
+        if stats.count >= _SMALL and not tensor.is_inference():
+            self._found[id(tensor)] = weakref.ref(tensor), tensor._version, needs, stats
+
+    def find(self, tensor: torch.Tensor, needs: Needs) -> Stats | None:
+        """Statistics of this very tensor as it is now, if they hold all that is needed."""
+        known = self._found.get(id(tensor))
+        if known is None or known[0]() is not tensor or known[1] != tensor._version:
+            return None
+        return known[3] if known[2].ranges == needs.ranges else None
+
+    def pass_on(self, tensor: torch.Tensor, other: torch.Tensor) -> None:
+        """`other` has the memory and the version of `tensor`."""
+        known = self._found.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            self._found[id(other)] = weakref.ref(other), *known[1:]
+
+    def passed_on(self, operator: str, given: tuple, needs: Needs) -> Stats | None:
+        """Statistics of what an operator makes that only looks at its argument in another way."""
+        if operator in _SAME_VALUES and given and isinstance(given[0], torch.Tensor):
+            return self.find(given[0], needs)
+        return None
