@@ -1,5 +1,5 @@
 # Every target does its own set-up in .venv; see CONTRIBUTING.md.
-.PHONY: demo test test-full check setup web screenshots
+.PHONY: demo test test-full coverage check setup web screenshots
 
 setup:
 	@scripts/setup
@@ -12,6 +12,10 @@ test:
 
 test-full:
 	@scripts/test --full
+
+coverage:
+	@scripts/coverage core
+	@scripts/coverage
 
 check:
 	@scripts/check

@@ -11,11 +11,16 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from tensight.tuning import report
+
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=float, required=True)
 parser.add_argument("--scale", type=float, required=True)
 parser.add_argument("--steps", type=int, default=400)
 parser.add_argument("--spent", type=Path, required=True, help="where to write how long was trained")
+parser.add_argument(
+    "--report", action="store_true", help="say every 10 steps how it goes, so that it can be pruned by value"
+)
 options = parser.parse_args()
 torch.manual_seed(0)
 torch.set_num_threads(1)
@@ -37,6 +42,8 @@ try:
         optimizer.step()
         optimizer.zero_grad()
         done += 1
+        if options.report and done % 10 == 0:
+            report(loss.item(), step=done)
 finally:  # a trial that is pruned is told too
     note.write_text(json.dumps({"steps": done, "seconds": time.process_time() - began}))
 with torch.no_grad():

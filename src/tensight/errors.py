@@ -18,6 +18,8 @@ A message is one sentence: what is wrong, where, and what to do.
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 
 UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -66,10 +68,24 @@ class CheckpointError(TensightError):
 
 
 class MissingExtra(TensightError):
-    """An optional package is needed and not installed."""
+    """An optional package is needed and not installed, or does not go with the others.
+
+    >>> str(MissingExtra("pyarrow", "sql", "Parquet"))
+    "Parquet needs pyarrow: pip install 'tensight[sql]'"
+    >>> try:
+    ...     raise ImportError("pyarrow requires NumPy 2.0 or newer, found 1.26.4")
+    ... except ImportError:
+    ...     str(MissingExtra("pyarrow", "sql", "Parquet"))
+    'Parquet needs pyarrow, which is there but cannot be used: pyarrow requires NumPy 2.0 or newer, found 1.26.4'
+    """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs {package}: pip install 'tensight[{extra}]'")
+        met = sys.exc_info()[1]
+        said = str(met).strip().splitlines() if isinstance(met, ImportError) else []
+        if said and not isinstance(met, ModuleNotFoundError):
+            super().__init__(f"{purpose} needs {package}, which is there but cannot be used: {said[0]}")
+        else:
+            super().__init__(f"{purpose} needs {package}: pip install 'tensight[{extra}]'")
 
 
 class CallbackError(TensightError):

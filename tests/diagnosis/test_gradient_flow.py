@@ -69,6 +69,21 @@ def test_a_relu_layer_that_died_is_named_since_its_first_dead_step() -> None:
     assert finding.where.module == "fc1"
 
 
+def test_an_update_long_before_a_relu_died_is_not_when_it_died() -> None:
+    run = Run()
+    run.layers[0].activation = run.layers[1].activation = "relu"
+    usual = run.layers[0].update
+    run.layers[0].update = 0.7
+    run.learn(2)
+    run.layers[0].update = usual
+    run.learn(60)
+    for layer in run.layers[:2]:
+        layer.active = 0.0
+        layer.gradient = 0.0
+    (finding,) = run.stall(40, loss=1.1).end()
+    assert (finding.fault, finding.since_step) == ("dead_relu", 62)
+
+
 def _ends_in_relu(*, loss: float, gradient: float) -> Run:
     """The last layer's ReLU is zero for every sample."""
     run = Run()

@@ -14,8 +14,8 @@ from tensight.dump.anf import decode
 from tensight.dump.dumper import Dumper
 from tensight.dump.readers import scan
 from tensight.dump.settings import parse
-from tensight.frameworks.tap import Given, Made, Ran
-from tensight.records import Network, Observation, Source, StepRecord, TensorInfo
+from tensight.frameworks.tap import Made, Ran
+from tensight.records import Network, Observation, Source, Stats, StepRecord, TensorInfo
 from tensight.records.graph import Frame
 from tensight.records.graph_builder import GraphBuilder
 from tensight.stats import statistics
@@ -69,11 +69,35 @@ class Training:
         dumper.step_ended(StepRecord(step, 1e9 + step, 0.1, observations=tuple(seen)))
 
 
+class Read:
+    """What an operator was given."""
+
+    dtype = "float32"
+
+    def __init__(self, value: np.ndarray) -> None:
+        self.value = value
+        self.shape = value.shape
+
+    def numpy(self) -> np.ndarray:
+        return self.value
+
+    def statistics(self) -> Stats:
+        return statistics(self.value)
+
+
 def ran(info: TensorInfo, given: np.ndarray, made: np.ndarray, error: str = "") -> Ran:
-    inputs = [Given("float32", given.shape, lambda: given, lambda: statistics(given))]
+    inputs = [Read(given)]
     outputs = [] if error else [Made(info, statistics(made), lambda: made)]
     return Ran(
-        "fc", "aten.log", "forward", 0, inputs, outputs, None, lambda: [Source("net.py", 3, "y = x.log()")], error
+        "fc",
+        "aten.log",
+        "forward",
+        0,
+        inputs,
+        outputs,
+        lambda: None,
+        lambda: [Source("net.py", 3, "y = x.log()")],
+        error,
     )
 
 

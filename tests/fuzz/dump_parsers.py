@@ -10,15 +10,18 @@ from pathlib import Path
 import numpy as np
 
 from tensight.compare import tfrecord
-from tensight.dump import anf
+from tensight.dump import anf, graph_files, ir_text, profiler_files
+from tensight.dump.graphs import record
 from tensight.dump.measuring import measure
 from tensight.dump.readers import npy, scan
 from tensight.profiling import files, trace
 from tensight.store import protobuf
+from tensight.store.codec import encode
 from tests.dump import makers
 from tests.fuzz.trying import Parser, Prepared
 
 GOLDEN = Path(__file__).parents[1] / "dump" / "golden"
+COMPILED = Path(__file__).parents[1] / "mindspore" / "golden"
 RECORDED = Path(__file__).parents[1] / "profiling" / "recorded"
 VALUE = np.arange(6, dtype=np.float32).reshape(2, 3)
 CSV = (
@@ -96,8 +99,19 @@ def msprobe_dump(folder: Path) -> Prepared:
 def msprobe_tensor(folder: Path) -> Prepared:
     place = folder / "dump/step1/rank0"
     shutil.copytree(GOLDEN / "msprobe-26.2-tensor/step1/proc1", place)
-    file = min((place / "dump_tensor_data").glob("*.pt"))
-    return _in_place(folder / "dump", file)
+    first, *others = sorted((place / "dump_tensor_data").glob("*.pt"))
+    for other in others:  # each case reads the whole dump: one tensor is enough of it
+        other.unlink()
+    told = json.loads((place / "dump.json").read_text())
+    told["data"] = {name: call for name, call in told["data"].items() if first.name in json.dumps(call)}
+    (place / "dump.json").write_text(json.dumps(told))
+    return _in_place(folder / "dump", first)
+
+
+def msprobe_stacks(folder: Path) -> Prepared:
+    place = folder / "dump/step1/rank0"
+    shutil.copytree(GOLDEN / "msprobe-26.2-statistics/step1/proc1", place)
+    return _in_place(folder / "dump", place / "stack.json", words=[b'"File a.py, line 1, in f, x"', b"File ", b", in "])
 
 
 def file_name(folder: Path) -> Prepared:
@@ -119,6 +133,57 @@ def file_name(folder: Path) -> Prepared:
 def graph(folder: Path) -> Prepared:
     files = sorted((GOLDEN / "mindspore-2.10").rglob("*.pb"))[:2]
     return Prepared([one.read_bytes() for one in files], lambda data: anf.decode(data, "graph"))
+
+
+def ir(folder: Path) -> Prepared:
+    """The text of a compiled graph, as far as a run shows it."""
+    pieces = []
+    for name in ("24_execute_0139.ir.gz", "01_type_inference_0001.ir.gz"):
+        lines = gzip.decompress((COMPILED / name).read_bytes()).splitlines(keepends=True)
+        first = next(place for place, line in enumerate(lines) if line.startswith(b"subgraph @"))
+        pieces.append(b"".join([*lines[:12], *lines[first : first + 60]]))
+
+    def read(data: bytes) -> None:
+        graph = ir_text.parse(data.decode("utf-8", "replace").splitlines(keepends=True), "graph")
+        encode(graph_files.network_of(graph))
+        encode(record("graph", 0, graph, "net", ""))
+
+    words = [
+        b"subgraph @",
+        b"%para1_x",
+        b"%0(y) = ",
+        b"Return(%0)",
+        b'"',
+        b'\\"',
+        b"# In file a.py:1, 2~3/x/",
+        b": (",
+        b" {",
+    ]
+    return Prepared(pieces, read, words)
+
+
+def profiler(folder: Path) -> Prepared:
+    """What MindSpore's profiler wrote: the table of operators, that of a device, and the trace beside them."""
+    shutil.copytree(COMPILED / "profile", folder / "profile")
+    table = folder / "profile/FRAMEWORK/cpu_op_detail_info_0.csv"
+    timeline = folder / "profile/ASCEND_PROFILER_OUTPUT/trace_view.json"
+    device = timeline.with_name("op_statistic.csv")
+    rows = b"".join(table.read_bytes().splitlines(keepends=True)[:8])
+    told = json.dumps(json.loads(timeline.read_bytes())[:12]).encode()
+    device_rows = b"OP Type,Core Type,Count,Total Time(us)\nMatMul,AI_CORE,12,34.5\n"
+
+    def read(data: bytes) -> None:
+        kind, content = data[:1], data[1:]
+        table.write_bytes(content if kind == b"t" else rows)
+        device.write_bytes(content if kind == b"d" else device_rows)
+        timeline.write_bytes(content if kind == b"j" else told)
+        profiles, troubles = profiler_files.load(folder / "profile")
+        for one, _ in profiles.values():
+            files.write(folder, one)
+        assert all("\n" not in said for said in troubles)
+
+    words = [b"op_type", b"OP Type", b"nan", b"-1", b"1e308", b'"', b'"ts"', b'"ph": "X"']
+    return Prepared([b"t" + rows, b"d" + device_rows, b"j" + told], read, words)
 
 
 def wire(folder: Path) -> Prepared:
@@ -203,8 +268,11 @@ PARSERS = [
     Parser("dump-csv", csv_dump),
     Parser("dump-msprobe", msprobe_dump),
     Parser("dump-msprobe-tensor", msprobe_tensor),
+    Parser("dump-msprobe-stacks", msprobe_stacks),
     Parser("dump-file-name", file_name),
     Parser("dump-graph", graph),
+    Parser("graph-ir", ir),
+    Parser("profiler-tables", profiler),
     Parser("protobuf", wire),
     Parser("tfrecord", record_file),
     Parser("profiler-trace", chrome_trace),

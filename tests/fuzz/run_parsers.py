@@ -13,10 +13,11 @@ from tensight.control import address
 from tensight.control.address import Address
 from tensight.errors import TensightError
 from tensight.records import Graph, Source
+from tensight.records.audit import AuditEntry
 from tensight.records.graph import Frame as StackFrame
 from tensight.records.graph import GraphNode, Scope
 from tensight.records.print import BatchSamples, Print, PrintedValue, Sample
-from tensight.runs import beats, open_run, prints
+from tensight.runs import audit, beats, open_run, prints
 from tensight.store import Reader, Writer, graphs, journal, kept, links
 from tensight.store.codec import encode
 from tensight.store.frame import PREAMBLE, Frame, FrameKind, pack, scan
@@ -169,19 +170,25 @@ def graph(folder: Path) -> Prepared:
 
 
 def journals(folder: Path) -> Prepared:
-    """What was printed and which data was looked at, with a right checksum."""
+    """What was printed, which data was looked at and what changed the training, with a right checksum."""
     printed = Print(
         1, 2.0, (PrintedValue("x"), PrintedValue("[1.]", (1,), "float32", 1.0)), Source("a.py", 3, "x", "f")
     )
     looked = BatchSamples(1, 2.0, ("[1, 3]",), (Sample(0, "image", "cat", png=b"abc"),), ("odd",))
+    changed = AuditEntry(2.0, 1, "page", "watchpoint added", "TO on gradient:*")
     (folder / "rank-0").mkdir()
+    kinds: dict[bytes, tuple[str, Callable[[Path], Any]]] = {
+        b"p": (journal.PRINTS, prints.prints),
+        b"s": (journal.SAMPLES, prints.samples),
+        b"a": (journal.AUDIT, lambda folder: audit.lines(audit.audit(folder))),
+    }
 
     def read(data: bytes) -> None:
-        name, kept = (journal.PRINTS, prints.prints) if data[:1] == b"p" else (journal.SAMPLES, prints.samples)
+        name, kept = kinds.get(data[:1], kinds[b"p"])
         (folder / "rank-0" / name).write_bytes(pack(journal.KIND, data[1:], 1) + data)
         kept(folder)
 
-    return Prepared([b"p" + encode(printed), b"s" + encode(looked)], read)
+    return Prepared([b"p" + encode(printed), b"s" + encode(looked), b"a" + encode(changed)], read)
 
 
 def beat(folder: Path) -> Prepared:

@@ -13,15 +13,19 @@ import msgspec
 import numpy as np
 import pytest
 
-from tensight.compare.checkpoints import pickles
+from tensight.compare.checkpoints import mindspore_file, pickles
 from tensight.control import address
+from tensight.dump import graph_files, ir_text, profiler_files
+from tensight.dump.choosing import Kernels
 from tensight.dump.readers import npy, scan
+from tensight.dump.readers.msprobe import _user_line
 from tensight.errors import CheckpointError, DamagedError, FormatError, UsageError
+from tensight.frameworks import mindspore_tables
 from tensight.profiling import files, trace
-from tensight.records import GraphInfo
+from tensight.records import GraphInfo, Source
 from tensight.runs import beats, prints
 from tensight.server.library import Library
-from tensight.store import Reader, Writer, graphs, journal, links
+from tensight.store import Reader, Writer, graphs, journal, links, protobuf
 from tensight.store.frame import PREAMBLE, Frame, FrameKind, pack
 from tensight.store.frame import scan as frames_of
 from tensight.testing.store_suite import run_info, sample_step
@@ -132,6 +136,62 @@ def test_a_trace_whose_packing_is_damaged_or_whose_process_is_a_list(tmp_path: P
         trace.summarise(tmp_path / "bad.gz")
     (tmp_path / "odd.json").write_text(json.dumps([{"ph": "X", "ts": 1, "dur": 2, "pid": [1], "tid": {}}]))
     assert trace.summarise(tmp_path / "odd.json").events == 1
+
+
+def test_an_event_at_a_time_that_no_number_holds_is_passed_over(tmp_path: Path) -> None:
+    late = '{"ph": "X", "ts": 1' + "0" * 400 + '}, {"ph": "X", "ts": 1, "dur": 2}'
+    (tmp_path / "x.json").write_text(f"[{late}]")
+    assert trace.summarise(tmp_path / "x.json").events == 1
+    assert len(profiler_files.spans_of(tmp_path / "x.json")) == 1
+
+
+@pytest.mark.parametrize("calls", ["9999999999999999999999", "-1"])
+def test_an_operator_called_more_often_than_can_be_counted_is_damage(calls: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"op_type,op_name,op_occurrences,op_total_time(ms)\nMatMul,m,{calls},1.0\n")
+    with pytest.raises(FormatError, match="is called"):
+        mindspore_tables.operators(tmp_path / "t.csv")
+
+
+MANY = 300_000  # read again from each place, such a line takes hours
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "subgraph @" + "(" * MANY + ")" * MANY,
+        "%0(x) = A(" + '\\"' * MANY,
+        "%0(x) = A()\n# " + "In file a:1/" * MANY + "x",
+    ],
+    ids=["brackets", "quotes", "places"],
+)
+def test_a_long_line_of_a_compiled_graph_is_read_once(line: str) -> None:
+    head = ["subgraph @net() {", "  %0(y) = ReLU(%para1_x)"]
+    assert ir_text.parse([*head, *line.splitlines()], "x").nodes
+
+
+def test_a_long_line_of_a_stack_is_read_once() -> None:
+    assert _user_line(["File " * MANY, "File a.py, line 3, in f"]) == Source("a.py", 3, "", "f")
+
+
+def test_a_parameter_larger_than_any_has_no_such_length() -> None:
+    text = ["%para1_w: <Ref[Tensor[Float32]], (9" + "9" * 5000 + ", 2), is_parameter>", "subgraph @net() {"]
+    graph = ir_text.parse([*text, "  %0(y) = ReLU(%para1_w)"], "x")
+    assert graph_files.network_of(graph).parameters[0].shape == (2,)
+
+
+def test_a_name_of_several_lines_in_a_checkpoint_of_mindspore_is_one_sentence(tmp_path: Path) -> None:
+    entry = protobuf.field(1, b"a\nb") + protobuf.field(3, b"")
+    (tmp_path / "x.ckpt").write_bytes(protobuf.field(1, entry))
+    with pytest.raises(CheckpointError, match="is a map parameter") as caught:
+        mindspore_file.read(tmp_path / "x.ckpt")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_pattern_in_bad_style_warns_nobody() -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert Kernels.parse(["name-regex([[a])"]).match("a", "MatMul")
+    assert said == []
 
 
 def test_a_profile_in_a_folder_that_is_no_rank_is_passed_over(tmp_path: Path) -> None:

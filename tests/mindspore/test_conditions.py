@@ -19,7 +19,7 @@ from tensight.capture.companion import Companion
 from tensight.control import Step, Terminate
 from tensight.control.messages import Status
 from tensight.frameworks.mindspore import inside
-from tensight.replay import shadowing
+from tensight.replay import copying, shadowing
 from tensight.session.controlling import Controlling, RecorderDesk
 from tensight.session.rewind import Rewind
 from tensight.session.session import Session
@@ -30,6 +30,7 @@ from tensight.watchpoints import spec
 from tests.control.test_controlling import FakeLink
 from tests.mindspore.networks import NETWORKS, Way, run
 
+pytestmark = pytest.mark.timeout(1200)  # a copy may take minutes where many processes share a core
 AXES = {"network": list(NETWORKS), "mode": ["pynative", "graph"], "loop": ["functional", "model"]}
 WHOLE = [dict(zip(AXES, values)) for values in itertools.product(*AXES.values())]
 FULL = bool(os.environ.get("TENSIGHT_FULL"))
@@ -108,7 +109,8 @@ def debugged(way: Way, folder: Path, conditions: dict[str, str], *, rate: float)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, compiled steps are looked into."""
     monkeypatch.setattr(inside, "ENOUGH", math.inf)
-    monkeypatch.setattr(shadowing, "PATIENCE", 250.0)
+    monkeypatch.setattr(shadowing, "PATIENCE", 500.0)
+    monkeypatch.setattr(copying, "LIMIT", 500.0)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case.values()))

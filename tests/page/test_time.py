@@ -33,9 +33,9 @@ EVIL = "<img src=x onerror=alert(1)>\u202e"
 
 
 def profile(rank: int = 0, data: float = 0.06) -> Profile:
+    parts = {"data": data, "forward": 0.02, "backward": 0.015, "update": 0.005}
     steps = tuple(
-        StepTime(n, "warm" if n < 3 else "clock", data + 0.04, data=data, forward=0.02, backward=0.015, update=0.005)
-        for n in range(20)
+        StepTime(n, "warm" if n < 3 else "clock", data + 0.04, **parts, process_cpu=0.15, delay=0.02) for n in range(20)
     )
     operators = (
         OperatorTime("aten::mm", "64x64, 64x64", "float32", 30, 0.02, 0.02, 900_000),
@@ -71,13 +71,22 @@ def profile(rank: int = 0, data: float = 0.06) -> Profile:
                 "Files",
                 batch_size=32,
                 batches=17,
+                workers=2,
+                worker_cpu=17 * (data + 0.04),
                 waits=(data,) * 17,
                 seconds=17 * data,
             ),
         ),
         memory=MemoryUse((0.0, 0.05, 0.1), (0, 5_000_000, 100), 5_000_000, (Owner("aten::mm", 4_000_000, 3),)),
         spans=spans,
-        facts={"traced_steps": 2, "operator_seconds": 0.025, "cores": 4, "flops": 1_800_000, "threads": 1 + rank},
+        facts={
+            "traced_steps": 2,
+            "operator_seconds": 0.025,
+            "cores": 4,
+            "flops": 1_800_000,
+            "threads": 1 + rank,
+            "peak_flops": 3.6e7,
+        },
         tried=(Tried("workers=4", 0.1, 0.05),),
     )
 
@@ -120,6 +129,15 @@ def test_the_split_and_the_first_advice_are_what_one_sees_first(page: Page):
     expect(advice).to_contain_text("train.py:9")
     expect(advice).to_contain_text("may save 60 %")
     expect(page.get_by_role("region", name="Tried")).to_contain_text("50 %")
+
+
+def test_the_use_of_processors_workers_and_matrix_units_is_there(page: Page):
+    processor = page.get_by_role("region", name="Processor")
+    expect(processor.get_by_role("heading")).to_have_text("Processors busy 1.5 of 4 in a step")
+    expect(processor.get_by_role("img", name="processors busy in 17 steps").locator("rect")).to_have_count(17)
+    expect(processor).to_contain_text("had no processor 20 % of a step")
+    expect(page.get_by_role("region", name="Waits for data")).to_contain_text("2 workers that compute 50 % of the time")
+    expect(page.get_by_role("region", name="A step")).to_contain_text("25 % of a large matrix product")
 
 
 def test_the_timeline_zooms(page: Page):

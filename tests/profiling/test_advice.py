@@ -14,7 +14,7 @@ from tensight.profiling import RULES, Advice, Reading, advise
 from tensight.profiling.document import text
 from tensight.profiling.ranks import slow_rank
 from tensight.records import Source
-from tensight.records.timing import CompileTime, LineTime, LoaderTime, OperatorTime, Profile, StepTime
+from tensight.records.timing import Collecting, CompileTime, LineTime, LoaderTime, OperatorTime, Profile, StepTime
 from tests.profiling.slow import FAULTS, RECORDED, marked
 
 
@@ -176,7 +176,17 @@ def test_a_loader_with_workers_that_are_too_few_is_told_to_have_more():
     (advice,) = advise(Reading(profile))
     assert advice.fault == "data_loading_starvation"
     assert "more workers than 2" in advice.fix[0]
+    assert "2 workers do not keep up" in advice.why
+    busy = msgspec.structs.replace(profile, loaders=(msgspec.structs.replace(loader, worker_cpu=3.6),))
+    assert "2 workers compute 90 % of the time" in advise(Reading(busy))[0].why
     assert advice.tries == ("workers=4",)
+
+
+def test_one_long_collection_is_no_habit_and_several_are():
+    profile = Profile(framework="torch", steps=steps(forward=0.01), collecting=Collecting(1, 0.05, 1, 0.05))
+    assert faults(profile) == []
+    again = msgspec.structs.replace(profile, collecting=Collecting(4, 0.08, 4, 0.02))
+    assert faults(again) == ["garbage_collection"]
 
 
 def test_the_rank_that_all_others_wait_for_is_named_with_its_part():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from tensight.errors import UsageError
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.torch.timing_changes import Changes
+from tensight.frameworks.torch.timing_loaders import Feed
 from tensight.records.timing import Tried
 
 DATA = TensorDataset(torch.zeros(64, 4))
@@ -35,6 +38,17 @@ def test_loaders_get_workers_memory_and_larger_batches(patches: Patches):
     assert loader.batch_size == 8
     patches.restore()
     assert DataLoader(DATA, batch_size=2).batch_size == 2
+
+
+def test_what_workers_compute_while_batches_count_is_theirs():
+    feed = Feed(DataLoader(DATA), None)
+    feed.pids = {os.getpid(): 0.0, 2**22 + 1: 0.0}  # the second is no process
+    feed.count_workers(True)
+    end = time.process_time() + 0.1
+    while time.process_time() < end:
+        sum(range(1000))
+    feed.count_workers(False)
+    assert 0.05 <= feed.record().worker_cpu <= 60
 
 
 def test_optimizers_are_fused(patches: Patches):

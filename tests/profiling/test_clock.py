@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import gc
 import threading
+from pathlib import Path
+
+import pytest
 
 from tensight.frameworks.timing import Clock, Pauses, Plan, Sampler, Steps
+from tensight.frameworks.timing_delay import Delay
 from tensight.profiling import Reading
 from tensight.profiling.difference import difference
-from tensight.records.timing import PARTS, Profile, StepTime
+from tensight.records.timing import PARTS, LoaderTime, Profile, StepTime
 
 
 def spin(count: int = 2000) -> int:
@@ -112,8 +116,6 @@ def test_two_profiles_side_by_side():
 
 
 def test_a_busy_machine_does_not_make_computing_look_like_waiting():
-    from tensight.records.timing import LoaderTime
-
     # the thread gets a quarter of a processor everywhere
     times = tuple(
         StepTime(number, "clock", 0.2, data=0.1, forward=0.1, cpu=0.05, data_cpu=0.025) for number in range(5)
@@ -122,3 +124,34 @@ def test_a_busy_machine_does_not_make_computing_look_like_waiting():
     reading = Reading(Profile(steps=times, loaders=(loader,)))
     assert round(reading.available, 2) == 0.25
     assert round(reading.busy(loader), 2) == 1.0
+
+
+def test_a_thread_that_waits_for_a_processor_is_told_from_one_that_waits_for_data():
+    def busy(delay: float) -> Reading:
+        step = StepTime(0, "clock", 0.2, data=0.1, forward=0.1, cpu=0.12, data_cpu=0.02, delay=0.01, data_delay=delay)
+        return Reading(Profile(steps=(step,) * 4, loaders=(LoaderTime("DataLoader", batches=4, seconds=0.4),)))
+
+    computing, waiting = busy(0.08), busy(0.0)
+    assert computing.busy(computing.profile.loaders[0]) == pytest.approx(1.0)
+    assert waiting.busy(waiting.profile.loaders[0]) == pytest.approx(0.2)
+    assert waiting.delayed == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("70 2000000000 5\n", 2.0), ("", 0.0), ("7 x", 0.0), (None, 0.0)])
+def test_what_the_system_tells_of_waiting_threads_is_read_or_left_alone(tmp_path: Path, text, seconds):
+    file = tmp_path / "schedstat"
+    if text is not None:
+        file.write_text(text)
+    assert Delay(str(file)).seconds() == seconds
+
+
+def test_use_of_workers_processors_and_matrix_units():
+    steps = tuple(StepTime(number, "clock", 0.5, forward=0.5, process_cpu=0.75) for number in range(4))
+    loader = LoaderTime("DataLoader", workers=2, worker_cpu=3.0)
+    facts = {"flops": 4e9, "traced_steps": 2, "peak_flops": 8e9}
+    reading = Reading(Profile(steps=steps, loaders=(loader,), facts=facts))
+    assert reading.worker_use(loader) == pytest.approx(0.75)
+    assert reading.processors == pytest.approx(1.5)
+    assert reading.utilisation == pytest.approx(0.5)
+    assert Reading(Profile(steps=steps)).utilisation is None
+    assert reading.worker_use(LoaderTime("DataLoader")) is None

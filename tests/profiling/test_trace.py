@@ -12,6 +12,7 @@ import pytest
 from tensight.cli import main
 from tensight.errors import FormatError, NameNotFound
 from tensight.profiling.trace import events, summarise
+from tests.profiling.terminal import in_a_terminal
 
 INNER = {"ph": "X", "name": "aten::mm", "cat": "cpu_op", "pid": 1, "tid": 1, "ts": 10, "dur": 30}
 OUTER = {"ph": "X", "name": "aten::linear", "cat": "cpu_op", "pid": 1, "tid": 1, "ts": 0, "dur": 100}
@@ -104,6 +105,16 @@ def test_memory_stays_bounded_and_progress_is_told(tmp_path: Path):
     assert peak < size / 2
     assert told[-1] == (size, size)
     assert len(told) > 10
+
+
+def test_a_terminal_sees_how_far_the_reading_is(tmp_path: Path):
+    path = tmp_path / "large.json"
+    line = json.dumps({**OUTER, "args": {"note": "x" * 400}})
+    path.write_text('{"traceEvents": [' + ",\n".join([line] * 20_000) + "]}")
+    code, shown = in_a_terminal("profile", "--trace", str(path), cwd=tmp_path)
+    assert code == 0, shown
+    assert "reading" in shown
+    assert "100 %" in shown
 
 
 def test_the_command_reads_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -25,6 +25,7 @@ PATIENT = {
     "RAY_worker_register_timeout_seconds": "300",
     "RAY_gcs_server_request_timeout_seconds": "300",
     "RAY_gcs_rpc_server_connect_timeout_s": "60",
+    "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "300",
 }
 
 
@@ -66,19 +67,17 @@ class Cluster(NamedTuple):
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """A cluster of two workers and a server for clients, behind a token of their own."""
+    """What `ray start --head` starts: two workers and a server for clients, behind a token of their own."""
     found = Cluster(free_port(20_000), free_port(24_000), secrets.token_hex(32))
     own = environment(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=found.token)
     with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:  # sockets need short paths
         start = ["ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=2", "--include-dashboard=false"]
         start += ["--node-ip-address=127.0.0.1", f"--port={found.port}", f"--temp-dir={folder}"]
-        serve = ["ray.util.client.server", f"--address=127.0.0.1:{found.port}", "--host=127.0.0.1", "--mode=legacy"]
+        start += [f"--ray-client-server-port={found.client}"]
         log = Path(folder) / "start.log"
         with running(start, log, own):
-            wait_for(lambda: "Ray runtime started" in log.read_text(), log)
-            with running([*serve, f"--port={found.client}"], log, own):
-                wait_for(lambda: listens(found.client), log)
-                yield found
+            wait_for(lambda: "Ray runtime started" in log.read_text() and listens(found.client), log)
+            yield found
 
 
 @contextmanager

@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -136,3 +139,71 @@ def test_a_missing_ray_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"work on ray needs ray: pip install 'tensight\[ray\]'"):
         workers_on("ray")
+
+
+class Head:
+    """As much of Ray as joining a cluster takes, at a head that fails a number of clients first."""
+
+    exceptions = SimpleNamespace(RayError=ArithmeticError)
+
+    def __init__(self, error: str, fails: int) -> None:
+        self.error, self.fails = error, fails
+        self.asked = 0
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def init(self, address: str, **_: object) -> None:
+        self.asked += 1
+        if self.asked <= self.fails:
+            raise ConnectionAbortedError(self.error)
+
+    def shutdown(self) -> None:
+        return
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 2.0}
+
+    def remote(self, function: Callable[[object], object]) -> object:
+        return SimpleNamespace(remote=function)
+
+    def get(self, value: object) -> object:
+        return value
+
+
+BUSY = "Initialization failure from server: RuntimeError: Proxy failed to Connect to backend! Check `x.err`"
+
+
+def at_a_head(monkeypatch: pytest.MonkeyPatch, head: Head) -> str:
+    monkeypatch.setitem(__import__("sys").modules, "ray", head)
+    monkeypatch.setattr("tensight.workers.on_ray._reach", lambda address: None)
+    return "ray://head:10001"
+
+
+def test_a_head_too_busy_for_a_client_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = Head(BUSY, fails=2)
+    with workers_on(at_a_head(monkeypatch, head)) as workers:
+        assert list(workers.map(abs, [-1, 2])) == [1, 2]
+    assert head.asked == 3
+
+
+def test_a_head_that_stays_too_busy_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match=r"too busy to serve a client in time: .* RAY_CLIENT_SERVER_CHECK_CHANNEL"):
+        workers_on(at_a_head(monkeypatch, Head(BUSY, fails=9)))
+
+
+def test_another_error_of_a_head_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = Head("the versions differ", fails=9)
+    with pytest.raises(UsageError, match="no Ray cluster could be reached at ray://head:10001: the versions differ"):
+        workers_on(at_a_head(monkeypatch, head))
+    assert head.asked == 1
+
+
+def test_an_address_where_nobody_listens_is_said_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = Head("", fails=0)
+    monkeypatch.setitem(__import__("sys").modules, "ray", head)
+    with closing(socket.socket()) as one:  # bound and not listening: nobody can be there
+        one.bind(("127.0.0.1", 0))
+        with pytest.raises(UsageError, match="no Ray cluster could be reached"):
+            workers_on(f"ray://127.0.0.1:{one.getsockname()[1]}")
+    assert head.asked == 0

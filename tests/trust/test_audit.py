@@ -125,13 +125,14 @@ def train(steps: int, *, target: float = 1.0, ready: Callable[[], None] = lambda
     return True
 
 
-def test_a_gradient_that_a_hook_changes_is_noted_once_and_one_that_is_only_seen_is_not(
+def test_what_a_hook_changes_is_noted_once_and_what_it_only_sees_is_not(
     session: Callable[..., Session], tmp_path: Path
 ) -> None:
     def ready() -> None:
         tensight.on_gradient("gradient:0.*", lambda gradient: gradient * 0.5)
         tensight.on_gradient("gradient:2.*", lambda gradient: None)
         tensight.on_forward("1", lambda name, inputs, output: output + 0.0)
+        tensight.on_parameter("2.weight", lambda parameter: parameter * 1.0)
 
     one = session(rewind=False)
     assert train(4, ready=ready)
@@ -140,6 +141,7 @@ def test_a_gradient_that_a_hook_changes_is_noted_once_and_one_that_is_only_seen_
         ("python", "gradient changed by a hook: 0.bias"),
         ("python", "gradient changed by a hook: 0.weight"),
         ("python", "output changed by a hook: 1"),
+        ("python", "parameter changed by a hook: 2.weight"),
     ]
 
 

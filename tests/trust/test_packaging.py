@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from email.parser import Parser
@@ -94,6 +96,56 @@ def test_the_wheel_says_what_it_needs_and_how_it_is_called(wheel: Path) -> None:
     plain = [need for need in facts.get_all("Requires-Dist", []) if "extra ==" not in need]
     assert not [need for need in plain if need.startswith(("torch", "mindspore", "pandas", "optuna"))]
     assert "-py3-none-" in wheel.name
+
+
+FAULTY = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(12):
+    x = torch.rand(8, 4)
+    loss = (torch.log(x * (step != 6)) * model(x)).mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+"""
+
+
+def test_from_the_source_package_without_a_compiler_a_fault_is_found_and_doctor_says_what_is_missing(
+    tmp_path: Path,
+) -> None:
+    source = built(copied(tmp_path / "tree"), "sdist")
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    [tree] = (tmp_path / "unpacked").iterdir()
+    made = built(tree, "wheel", CXX="/bin/false")
+    with zipfile.ZipFile(made) as archive:
+        assert not [name for name in archive.namelist() if name.endswith(".so")]
+        archive.extractall(tmp_path / "site")
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "CXX": "/bin/false", "OMP_NUM_THREADS": "1"}
+    environ |= {"XDG_CACHE_HOME": str(tmp_path / "cache"), "TENSIGHT_STATE": str(tmp_path / "state")}
+
+    def tensight(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "tensight", *words],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=LONG,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    [kernel] = [one for one in json.loads(tensight("doctor", "--json"))["checks"] if one["what"] == "native kernel"]
+    assert kernel["state"] == "limited"
+    assert "/bin/false failed" in kernel["found"]
+    assert "install a C++ compiler" in kernel["remedy"]
+    (tmp_path / "train.py").write_text(FAULTY)
+    tensight("run", "--no-page", "--run-dir", "run", "--report", "report.json", "train.py")
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["run"]["steps"] == 12
+    assert report["findings"][0]["since_step"] == 6
 
 
 def test_no_file_needs_a_newer_python_than_3_10() -> None:

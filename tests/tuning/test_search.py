@@ -15,9 +15,13 @@ import msgspec
 import optuna
 import pytest
 
+from tensight.errors import UsageError
 from tensight.records.search import Search
 from tensight.runs import open_run
 from tensight.store import is_run
+from tensight.tuning.config import parse
+from tensight.tuning.study import Study
+from tests.profiling.terminal import in_a_terminal
 from tests.tuning.test_config import MINDOPTIMIZER
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -69,6 +73,55 @@ def test_the_journal_is_optunas_own(tmp_path: Path, quadratic):
     backend = optuna.storages.journal.JournalFileBackend(str(tmp_path / "found" / "journal.log"))
     study = optuna.load_study(study_name="search", storage=optuna.storages.JournalStorage(backend))
     assert len(study.trials) == 2
+
+
+def test_one_database_serves_searches_in_several_places(tmp_path: Path, quadratic):
+    config = write(tmp_path, **quadratic, storage="sqlite:///studies.db")
+    first = tune(config, "--trials", "2", "--workers", "2", "--folder", "node-1", "--json", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    second = tune(config, "--trials", "3", "--folder", "node-2", "--json", cwd=tmp_path)
+    assert second.returncode == 0, second.stderr
+    assert [trial["state"] for trial in json.loads(second.stdout)["trials"]] == ["complete"] * 3
+    assert [place.name for place in sorted((tmp_path / "node-2").glob("trial-*"))] == ["trial-2"]
+    study = optuna.load_study(study_name="search", storage=f"sqlite:///{tmp_path / 'studies.db'}")
+    assert len(study.trials) == 3
+
+
+@pytest.mark.parametrize(
+    ("storage", "says"),
+    [
+        ("nonsense", "is no address of a database"),
+        ("sqlite:////no/such/place/studies.db", "cannot be opened"),
+        ("odd://me:secret@127.0.0.1/x", "odd://me:***@127.0.0.1/x"),
+    ],
+)
+def test_a_database_that_is_not_there_is_said_without_its_password(tmp_path: Path, quadratic, storage, says):
+    config = parse({**quadratic, "storage": storage})
+    with pytest.raises(UsageError) as error:
+        Study(config, tmp_path / "found")
+    assert says in str(error.value)
+    assert "secret" not in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"), [({"maximize": "error"}, "begun to minimize"), ({"parameters": {"y": [7]}}, "other parameters")]
+)
+def test_a_search_does_not_go_on_as_another_one(tmp_path: Path, quadratic, change, says):
+    Study(parse({**quadratic, "trials": 1}), tmp_path / "found").run()
+    if "maximize" in change:
+        del quadratic["minimize"]
+    with pytest.raises(UsageError, match=says):
+        Study(parse({**quadratic, **change}), tmp_path / "found").run()
+
+
+def test_a_terminal_sees_a_bar_and_the_best_so_far(tmp_path: Path, quadratic):
+    config = write(tmp_path, **quadratic, trials=2)
+    code, shown = in_a_terminal("tune", str(config), "--folder", "found", cwd=tmp_path)
+    assert code == 0, shown
+    assert "trials" in shown
+    assert "2/2" in shown
+    assert "best error" in shown
 
 
 def test_a_failed_trial_does_not_end_the_search_and_it_can_be_resumed(tmp_path: Path, quadratic):

@@ -381,6 +381,7 @@ export interface LoaderTime {
   waits?: Num[];
   seconds?: Num;
   cpu?: Num;
+  worker_cpu?: Num;
 }
 
 /** The losses of one step; `relative` is their distance over the larger one. */
@@ -635,6 +636,10 @@ export interface RankTime {
   p50: Num;
   p99: Num;
   flops: Num;
+  utilisation: Num | null;
+  processors: Num;
+  delayed: Num;
+  worker_use: Num | null;
   profile: Profile;
   advice: TimeAdvice[];
   trace: boolean;
@@ -891,6 +896,9 @@ export interface StepTime {
   own?: Num;
   cpu?: Num;
   data_cpu?: Num;
+  delay?: Num;
+  data_delay?: Num;
+  process_cpu?: Num;
   collecting?: Num;
   collections?: number;
   memory?: number;
@@ -1020,7 +1028,7 @@ export interface TrialRow {
   started?: Num;
 }
 
-/** A change that was tried on a few steps: median seconds of a step before and after. */
+/** A change that was tried on a few steps: seconds of a step before and after. */
 export interface Tried {
   change: string;
   before: Num;

@@ -277,6 +277,12 @@ class Recorder:
         self.keeps = True
         self._begin_step()
 
+    @property
+    def operators_ahead(self) -> bool:
+        """Whether operators of any step are asked for, as far as is known: compiled code must be made for that."""
+        tap = self._tap
+        return self._base_level == "op" or bool(self._deep.ranges) or (tap is not None and tap.level == "op")
+
     def is_deep(self, step: int) -> bool:
         """Whether a step is captured at full depth."""
         return step in self._deep

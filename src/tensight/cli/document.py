@@ -6,14 +6,15 @@ python -m tensight.cli.document --check    fail when it is not what would be wri
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from tensight.cli import COMMANDS, Commands
+from tensight.generated import keep
 
+COMMAND = "python -m tensight.cli.document"
 PAGE = Path("docs/reference/commands.md")
 _HEAD = """# Commands
 
@@ -60,14 +61,10 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def main() -> None:
-    text = page()
-    if sys.argv[1:] == ["--check"]:
-        if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text:
-            raise SystemExit(f"{PAGE} is stale: run python -m tensight.cli.document")
-    else:
-        PAGE.write_text(text, encoding="utf-8")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the page, or check it."""
+    return keep(page(), PAGE, COMMAND, arguments)
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -85,7 +85,8 @@ def profile(
         raise UsageError("tensight profile: TENSIGHT=off switches everything off; unset it")
     if report is not None and not report.resolve().parent.is_dir():
         raise UsageError(f"--report {report}: the folder {report.resolve().parent} does not exist; make it first")
-    from tensight.session.profiling import store_tried, take, try_changes
+    from tensight.session.profiling import store_tried, take
+    from tensight.session.trying import try_changes
 
     program = Program(module, words, module=True) if module else Program(words[0], words[1:])
     program.check()
@@ -95,9 +96,10 @@ def profile(
         taken = take(program, folder, plan=plan, changes=changes, go_on=go_on)
     found = taken.profile
     asked = [*wanted, *(change for one in taken.advice for change in one.tries)] if trying else [*wanted]
-    if asked and found.steps:
+    asked = list(dict.fromkeys(asked))
+    if found.steps and (asked or trying):
         with _progress("trying") as tell:
-            tried = try_changes(program, list(dict.fromkeys(asked)), steps=steps, told=tell)
+            tried = try_changes(program, folder, asked, steps=steps, told=tell)
         found = store_tried(folder, found, tried)
     if report is not None:
         text = json.dumps(safe(_report(folder, found)), indent=1, ensure_ascii=False, allow_nan=False)

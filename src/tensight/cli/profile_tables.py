@@ -13,7 +13,7 @@ from tensight.profiling.difference import TimeDifference
 from tensight.profiling.rule import milliseconds, percent
 from tensight.profiling.trace import TraceSummary
 from tensight.records import Source
-from tensight.records.timing import PARTS, Tried
+from tensight.records.timing import PARTS, LoaderTime, Tried
 from tensight.runs.blocks import finding_block, plain
 
 BAR = 30
@@ -58,11 +58,17 @@ def _more(reading: Reading) -> None:
         empty = sum(one > 0.001 for one in loader.waits) / len(loader.waits)
         rows.append(
             f"batches median wait {milliseconds(wait)}, 99th percentile {milliseconds(late)}; queue empty "
-            f"{percent(empty)} of the time; {loader.workers} workers, batch size {loader.batch_size}"
+            f"{percent(empty)} of the time; {_workers(reading, loader)}, batch size {loader.batch_size}"
         )
     if reading.flops:
         speed = reading.flops / reading.seconds
-        rows.append(f"work    {reading.flops / 1e9:.3g} GFLOP a step, {speed / 1e9:.3g} GFLOP/s")
+        use = reading.utilisation
+        reached = f", {percent(use)} of what a large matrix product reaches here" if use is not None else ""
+        rows.append(f"work    {reading.flops / 1e9:.3g} GFLOP a step, {speed / 1e9:.3g} GFLOP/s{reached}")
+    if reading.processors:
+        cores = int(reading.number("cores"))
+        busy = f"; the training's thread waits {percent(reading.delayed)} of a step for one" if reading.delayed else ""
+        rows.append(f"cpu     {reading.processors:.2f}{f' of {cores}' if cores else ''} processors busy{busy}")
     if profile.memory.peak:
         owners = ", ".join(f"{one.what} {_bytes(one.bytes)}" for one in profile.memory.owners[:3])
         rows.append(f"memory  peak {_bytes(profile.memory.peak)} above the step's start: {owners}")
@@ -83,6 +89,11 @@ def _more(reading: Reading) -> None:
     click.echo("\n" + "\n".join(f"  {row}" for row in rows))
     for note in profile.notes:
         click.echo(f"  note: {plain(note)}")
+
+
+def _workers(reading: Reading, loader: LoaderTime) -> str:
+    use = reading.worker_use(loader)
+    return f"{loader.workers} workers" + (f" that compute {percent(use)} of the time" if use is not None else "")
 
 
 def _operators(reading: Reading, most: int) -> None:

@@ -191,13 +191,14 @@ def _watchpoints(specs: tuple[str, ...], file: Path | None) -> tuple[Watchpoint,
 def _dump(file: Path | None) -> DumpSettings | None:
     """What to dump, by the option or the environment; the folder is made ready."""
     from tensight.dump import settings as dump_settings
-    from tensight.session import dumping
 
     found = dump_settings.load(file) if file is not None else dump_settings.from_environment()
     if found is not None and not is_off():
         # before MindSpore's own variable is changed: processes that the script starts dump too
         named = file or os.environ[next(name for name in dump_settings.ENVIRONMENT if os.environ.get(name))]
         os.environ[dump_settings.ENVIRONMENT[0]] = str(Path(named).resolve())
+        from tensight.session import dumping
+
         dumping.prepare(found)
     return found
 

@@ -25,6 +25,8 @@ class LoaderBatches:
     first_repeat: int = -1
     sizes: list[tuple[int, float]] = field(default_factory=list)  # (step, std of the first tensor), thinned
     stride: int = 1
+    drawn: int = 0  # samples that its sampler has named
+    distinct: int = 0  # of which different ones
 
     def add(self, step: int, values: dict[str, Value]) -> None:
         self.count += 1
@@ -37,6 +39,9 @@ class LoaderBatches:
                 if len(self.sizes) > MOST_SIZES:
                     self.sizes = self.sizes[::2]
                     self.stride *= 2
+        drawn, distinct = values.get("drawn"), values.get("distinct")
+        if isinstance(drawn, int) and isinstance(distinct, int):
+            self.drawn, self.distinct = drawn, distinct
         if values.get("repeat_of") is not None:
             self.repeats += 1
             if self.first_repeat < 0:

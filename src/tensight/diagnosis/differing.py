@@ -50,6 +50,8 @@ def diverged(event: Event, wrapper: Part | None) -> Finding:
     agreed = event.values.get("agreed")
     before = "" if agreed is None else f" At the check of step {agreed} they still were the same."
     apart = agreed is None and step == 0 and wrapper is not None and wrapper.type == "all_reduce"
+    if kind == "alone":
+        return _left_alone(event, wrapper, name, step)
     because = (
         "They differed from the start: each rank has initialised its own weights, as with a seed of its own, and nobody"
         " has broadcast those of rank 0"
@@ -80,6 +82,28 @@ def diverged(event: Event, wrapper: Part | None) -> Finding:
             "when nothing in the program explains it, test the memory of the rank that differs",
         ),
         confirm=("broadcast it from rank 0 after a step and compare it with the own one",),
+    )
+
+
+def _left_alone(event: Event, wrapper: Part | None, name: str, step: int) -> Finding:
+    network = event.part or "a network"
+    kind = wrapper.type if wrapper is not None else "a wrapper"
+    return Finding(
+        fault=DIVERGE,
+        category="distributed",
+        title=f"nobody averages the gradients of {network}: its replicas diverge",
+        confidence=0.88,
+        since_step=step,
+        where=_where(event, wrapper),
+        why=(
+            f"{name} of {network}{_more(event)} was the same on all ranks at first, and before the update of step"
+            f" {step} it was not: {_ranks(event)}. {kind} averages (all-reduces) gradients of what it wraps, but"
+            f" {network} is trained without a wrapper: each process trains its own, and the replicas differ more and"
+            " more"
+        ),
+        evidence=_evidence(event),
+        fix=(f"wrap {network} too: DistributedDataParallel({network}); or all_reduce its gradients before its update",),
+        confirm=(f"broadcast {name} from rank 0 after a step and compare it with the own one",),
     )
 
 

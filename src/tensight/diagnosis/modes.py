@@ -24,7 +24,13 @@ class NetworkMode:
     burst_calls: int = 0
     first_burst: int = -1
     burst_source: Source | None = None
+    judged: int = 0  # steps with a pass without gradients in training mode whose result went into a loss
+    first_judged: int = -1
+    judged_step: int = -1
+    judged_source: Source | None = None
     steps: int = 0  # that trained it
+    passes: int = 0  # with gradients, in training mode, on inputs that are given
+    searches: int = 0  # with gradients for the inputs themselves
 
 
 @dataclass(slots=True)
@@ -69,6 +75,7 @@ class Modes:
         backward = updated = False
         forwards: dict[str, bool] | None = None
         blind: dict[str, list[Event]] | None = None  # forward passes without gradients, in training mode
+        latest: Event | None = None  # of these, when no other pass came since
         for event in events:
             kind = event.kind
             if kind == "forward":
@@ -79,10 +86,21 @@ class Modes:
                         if blind is None:
                             blind = {}
                         blind.setdefault(event.part, []).append(event)
+                        latest = event
+                    else:
+                        latest = None
                 else:
+                    latest = None
+                    mode = self._of(event.part)
+                    mode.passes += bool(values.get("training"))
+                    mode.searches += bool(values.get("input_requires_grad"))
                     if forwards is None:
                         forwards = {}
                     forwards[event.part] = forwards.get(event.part, False) or bool(values.get("training"))
+            elif kind == "scored":
+                if latest is not None:
+                    self._judged(step, latest)
+                    latest = None
             elif kind == "backward":
                 backward = True
             elif kind == "optimizer_step":
@@ -133,6 +151,15 @@ class Modes:
                 mode.burst_source = passes[0].source or mode.burst_source
                 if mode.first_burst < 0:
                     mode.first_burst = step
+
+    def _judged(self, step: int, passed: Event) -> None:
+        mode = self._of(passed.part)
+        if mode.judged_step != step:
+            mode.judged_step = step
+            mode.judged += 1
+        mode.judged_source = passed.source or mode.judged_source
+        if mode.first_judged < 0:
+            mode.first_judged = step
 
     def _of(self, network: str) -> NetworkMode:
         mode = self.networks.get(network)

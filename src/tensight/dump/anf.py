@@ -17,7 +17,9 @@ from tensight.store.protobuf import field, fields, number
 
 MOST_BYTES = 1 << 30
 MOST_NODES = 2_000_000
-_LINE = re.compile(r"In file (.+?)(?::(\d+)|\((\d+)\))(?:~\d+)?(?:, \d+(?:~\d+)?)?/(.*?)/#?(?:<~~.*)?\s*$")
+_PLACE = re.compile(r"In file (.+?)(?::(\d+)|\((\d+)\))(?:~\d+)?(?:, \d+(?:~\d+)?)?/")
+_AFTER = re.compile(r"/#?<~~")  # what follows the code where a line was read in by another
+_LONGEST = 4096  # characters of a line that are looked at
 
 
 class Node(NamedTuple):
@@ -135,6 +137,11 @@ def source_line(text: str) -> Source | None:
     >>> source_line("# In file net.py(263)/        output = self.conv2d(x, self.weight)/#").line  # MindSpore 1.x
     263
     """
-    found = _LINE.search(text)
-    number = (found[2] or found[3]) if found else ""
-    return Source(found[1], int(number), found[4].strip()) if found and len(number) < 9 else None
+    text = text[:_LONGEST]
+    found = _PLACE.match(text, max(0, text.find("In file ")))
+    if found is None or len(number := found[2] or found[3]) >= 9:
+        return None
+    rest = text[found.end() :]
+    after = _AFTER.search(rest)
+    code = rest[: after.start()] if after else rest.rstrip().removesuffix("#").removesuffix("/")
+    return Source(found[1], int(number), code.strip())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -73,9 +74,11 @@ class Kernels:
     def parse(cls, words: Sequence[str]) -> Kernels:
         """May raise `re.error`."""
         patterns: list[tuple[str, re.Pattern[str] | None]] = []
-        for word in words:
-            inner = re.fullmatch(r"name-regex\((.*)\)", word, re.DOTALL)
-            patterns.append((word, re.compile(inner[1]) if inner else None))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of a style that Python may read otherwise one day
+            for word in words:
+                inner = re.fullmatch(r"name-regex\((.*)\)", word, re.DOTALL)
+                patterns.append((word, re.compile(inner[1]) if inner else None))
         return cls(patterns)
 
     def __bool__(self) -> bool:

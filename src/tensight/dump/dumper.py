@@ -38,7 +38,8 @@ class Dumper:
         tensors: Mapping[int, TensorInfo],
     ) -> None:
         self.settings = settings
-        self.level: Level = "op" if settings.level == "operator" else "module"
+        inputs = settings.inputs or settings.overflow_only
+        self.level: Level = "op" if settings.level == "operator" else "module" if inputs else "watch"
         self.keeps = settings.tensors or "md5" in settings.categories
         self.operators = settings.level == "operator" and (settings.inputs or settings.op_debug_mode > 0)
         self.output: Output = (
@@ -62,7 +63,9 @@ class Dumper:
         self._order: dict[int, dict[str, None]] = {}  # names that ran in this step, by graph
         self._said: set[tuple[Path, str]] = set()
         self._begun: set[Path] = set()
-        self._csv: dict[Path, list[str]] = {}
+        self._csv: dict[int, list[str]] = {}  # rows of this step, by graph
+        self._operators: dict[tuple[str, str, str, int], tuple[str, str, bool]] = {}  # type, name, whether it is chosen
+        self._folders: dict[int, Path] = {}  # of this iteration, by graph
         self._notes: list[str] = []
         self._held: dict[tuple[str, str, int], list[tuple[TensorInfo, Stats, Array]]] = {}
         self._time = 0
@@ -70,6 +73,8 @@ class Dumper:
     # what a recorder asks
 
     def wants_step(self, step: int) -> bool:
+        if self._csv and os.getpid() == self._pid:
+            self._flush()  # rows of a step that has not ended
         self._iteration = step + self.settings.initial_iteration
         self._active = (
             os.getpid() == self._pid
@@ -78,6 +83,7 @@ class Dumper:
             and not self._full()
         )
         self._held.clear()
+        self._folders.clear()
         return self._active
 
     def wants(self, info: TensorInfo, stats: Stats) -> bool:
@@ -105,17 +111,19 @@ class Dumper:
     def ran(self, operator: Ran) -> None:
         if not self._active or os.getpid() != self._pid:
             return
-        type, name = naming.operator_name(operator.module, operator.op, operator.phase, operator.number)
-        network = operator.made[0].info.network if operator.made else next(iter(self._networks), "")
-        graph = self._graph(network)
+        place = (operator.module, operator.op, operator.phase, operator.number)
+        known = self._operators.get(place)
+        if known is None:
+            type, name = naming.operator_name(*place)
+            known = self._operators[place] = (type, name, self._matches(type, name, operator.module))
+        type, name, chosen = known
+        if not chosen:
+            return
+        graph = self._graph(operator.made[0].info.network if operator.made else next(iter(self._networks), ""))
         if operator.error or (not self.settings.exception_only and self.settings.overflow_only):
-            bad = operator.error or (any(one.stats.bad for one in operator.made) and not self._full())
-            if bad and self._matches(type, name, operator.module):
+            if operator.error or (any(one.stats.bad for one in operator.made) and not self._full()):
                 self._judged(operator, graph, type, name)
-            return
-        if self.settings.exception_only or not self._matches(type, name, operator.module):
-            return
-        if self.settings.inputs:
+        elif self.settings.inputs and not self.settings.exception_only:
             for slot, given in enumerate(operator.given):
                 self._put_given(operator, graph, Label(type, name, "input", slot), given)
 
@@ -210,25 +218,30 @@ class Dumper:
 
     def _put_given(self, operator: Ran, graph: int, label: Label, given: Given) -> None:
         """What an operator was given stands before what it made, though it is told afterwards."""
-        info = TensorInfo(
+        if (graph, label) in self._noted:
+            self._order.setdefault(graph, {}).setdefault(label.name)
+        else:
+            self._note(graph, label, self._describe(operator, graph, label, given))
+        stats = given.statistics() if self.settings.statistics else None
+        if self.keeps:
+            self._write(graph, label, given.dtype, stats, given.numpy(), operator.began)
+        elif stats is not None:
+            self._row(graph, label, operator.began, given.dtype, given.shape, stats, None)
+
+    def _describe(self, operator: Ran, graph: int, label: Label, given: Given) -> TensorInfo:
+        return TensorInfo(
             id=-1,
             kind="module_input",
             node=operator.module,
             slot=f"input.{label.slot}",
             network=next((name for name, number in self._graphs.items() if number == graph), ""),
             call=operator.number,
-            shape=given.shape,
+            shape=tuple(given.shape),
             dtype=given.dtype,
             op=operator.op,
             phase=operator.phase,  # type: ignore[arg-type]
-            source=operator.source,
+            source=operator.source(),
         )
-        self._note(graph, label, info)
-        stats = given.statistics() if self.settings.statistics else None
-        if self.keeps:
-            self._write(graph, label, given.dtype, stats, given.numpy(), operator.began)
-        elif stats is not None:
-            self._row(graph, label, operator.began, given.dtype, given.shape, stats, None)
 
     def _write(self, graph: int, label: Label, dtype: str, stats: Stats | None, value: Array, now: int = 0) -> None:
         now = now or self._now()
@@ -249,9 +262,7 @@ class Dumper:
     def _row(
         self, graph: int, label: Label, now: int, dtype: str, shape: tuple[int, ...], stats: Stats, value: Array | None
     ) -> None:
-        path = self._iteration_folder(graph) / layout.STATISTICS
-        lines = self._csv.setdefault(path, [])
-        lines.append(self._rows.row(label, now, dtype, shape, stats, value))
+        self._csv.setdefault(graph, []).append(self._rows.row(label, now, dtype, shape, stats, value))
 
     def _rows_of(self, record: StepRecord) -> None:
         numbers = self._rows.numbers
@@ -266,7 +277,7 @@ class Dumper:
                 lines.setdefault(graph, []).append(f"{begin}{first + seen.order}{end}{numbers(seen.stats)}\n")
         for graph, rows in lines.items():
             self._order.setdefault(graph, {})
-            self._csv.setdefault(self._iteration_folder(graph) / layout.STATISTICS, []).extend(rows)
+            self._csv.setdefault(graph, []).extend(rows)
 
     def _frame(self, seen: Observation) -> tuple[int, str, str]:
         """Graph of a tensor and the text around its time in a row; the graph is -1 when it is not chosen."""
@@ -342,7 +353,8 @@ class Dumper:
         if not self._notes and not self._csv and not self._order:
             return
         folder = self._rank_folder()
-        for path, lines in self._csv.items():
+        for graph, lines in self._csv.items():
+            path = self._iteration_folder(graph) / layout.STATISTICS
             first = "" if path in self._begun else header(self.settings.categories)
             self._begun.add(path)
             self.output.append(path, first + "".join(lines))
@@ -389,7 +401,11 @@ class Dumper:
         return self._folder
 
     def _iteration_folder(self, graph: int) -> Path:
-        return layout.iteration_folder(self._rank_folder(), self.settings.net_name, graph, self._iteration)
+        known = self._folders.get(graph)
+        if known is None:
+            known = layout.iteration_folder(self._rank_folder(), self.settings.net_name, graph, self._iteration)
+            self._folders[graph] = known
+        return known
 
     def _write_bytes(self, path: Path, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

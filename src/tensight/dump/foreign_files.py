@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from tensight.dump import graph_files, profiler_files
+from tensight.dump.cached import made_once
 from tensight.dump.opening import fingerprint
 from tensight.dump.readers import looks_like_dump
 from tensight.errors import FormatError
 from tensight.store import is_run
-from tensight.store.links import dumps_folder
 from tensight.workers import Workers
 
 FORMAT = 1  # of what is cached; another one is made again
@@ -58,24 +55,9 @@ def run_of(path: Path, workers: Workers | None = None) -> Path | None:
     """The run that shows such files, made now or before; None when they are something else."""
     if kind_of(path) is None:
         return None
-    name = "".join(char if char.isalnum() or char in "-_." else "_" for char in path.resolve().name)[:60] or "files"
     if path.is_file():
         facts = path.stat()
         key = f"{fingerprint(path)}-{facts.st_size}-{facts.st_mtime_ns}"
     else:
         key = fingerprint(path)
-    target = dumps_folder() / f"{key}-{FORMAT}" / name
-    if is_run(target):
-        return target
-    made = dumps_folder() / f".new-{uuid.uuid4().hex}"
-    made.mkdir(parents=True, mode=0o700)
-    try:
-        import_files(path, lambda: made / name)
-        try:
-            os.replace(made, target.parent)
-        except OSError:  # another process was quicker
-            shutil.rmtree(made, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        raise
-    return target
+    return made_once(f"{key}-{FORMAT}", path, lambda made, inside: import_files(path, lambda: made))

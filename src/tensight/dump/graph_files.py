@@ -106,7 +106,7 @@ def network_of(graph: Anf) -> Network:
             dtype, shape = (found[1], found[2]) if found else ("", "")
             parameters[node.name] = Parameter(
                 node.name,
-                tuple(int(length) for length in shape.split(",") if length.strip()),
+                tuple(int(length) for length in shape.split(",") if 0 < len(length.strip()) < 16),
                 dtype,
                 trainable=node.type == "Parameter",
                 buffer=node.type == "Buffer",

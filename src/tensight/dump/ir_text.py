@@ -20,11 +20,11 @@ LONGEST = 1 << 20  # characters of a line that are looked at
 _NODE = re.compile(r"\s*%(\d+)\((.*?)\)\s*=\s*(.+)")
 _LAST = re.compile(r"\s*(Return)(\(.*)")
 _PARAMETER = re.compile(r"\s*%para(\d+)_([^\s:]+?)\s*:\s*(.*)")
-_SUBGRAPH = re.compile(r"subgraph @(\S+?)\((.*)\)\s*(?:\[.*\]\s*)?\{\s*")
+_SUBGRAPH = re.compile(r"subgraph @([^\s(]+)\((.*)")
 _NAME = re.compile(r"\s*# (?:(Fullname with scope|[Ss]cope):? *)?\((.*)\)\s*")
 _TENSOR = re.compile(r"<(?:Ref\[)?Tensor\[(\w+)\]\]?, \(([-\d, ]*)\)")
 _USED = re.compile(r"%para(\d+)_|%(\d+)|@@?([^\s,()\[\]]+)")
-_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?$)')  # one that has no end takes the rest: no line is read twice
 _CALLEE = re.compile(r"(?:PrimFunc_|PrimitivePy::|DoSignaturePrimitive::|S-Prim-)?([A-Za-z_][\w.]*)\(")
 _STATES = ("accum", "moment", "stat", "mean_square", "mean_gradient", "adam_", "learning_rate", "global_step")
 _POWERS = ("beta1_power", "beta2_power", "weight_decay")
@@ -83,7 +83,7 @@ def parse(lines: Iterable[str], where: str) -> Anf:
         if now is not None and _told(now, line):
             continue
         opened = _SUBGRAPH.match(line)
-        if opened is not None:
+        if opened is not None and line.rstrip().endswith("{"):
             subgraph, now = opened[1], None
             for number, name in re.findall(r"%para(\d+)_([^\s,:)]+)", opened[2]):
                 parameters.setdefault(number, Node(name, "Input"))

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import sys
-import tempfile
 import time
-import uuid
 from pathlib import Path
 
+from tensight.dump.cached import made_once
 from tensight.dump.importing import Progress, import_dump
 from tensight.dump.readers import looks_like_dump
 from tensight.store import is_run
-from tensight.store.links import dumps_folder
 from tensight.workers import Workers
 
 FORMAT = 2  # of what is cached; another one is made again
@@ -30,35 +27,12 @@ def run_of(path: str | Path, progress: Progress | None = None, workers: Workers 
     folder = Path(path)
     if not folder.is_dir() or is_run(folder) or not looks_like_dump(folder):
         return None
-    base = dumps_folder()
-    name = "".join(char if char.isalnum() or char in "-_." else "_" for char in folder.resolve().name)[:60] or "dump"
-    target = base / fingerprint(folder) / name
-    if is_run(target):
-        return target
-    try:
-        target.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        made = target.parent.parent / f".new-{uuid.uuid4().hex}"
-        made.mkdir(mode=0o700)
-    except OSError:
-        made = Path(tempfile.mkdtemp(prefix="tensight-dump-"))
-        target = made / name
-    try:
-        import_dump(
-            folder,
-            made / name,
-            in_place=target.parent != made,
-            progress=progress or shown_progress(folder),
-            workers=workers,
-        )
-        if target.parent != made:
-            try:
-                os.replace(made, target.parent)
-            except OSError:  # another process was quicker
-                shutil.rmtree(made, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        raise
-    return target
+    show = progress or shown_progress(folder)
+    return made_once(
+        fingerprint(folder),
+        folder,
+        lambda made, inside: import_dump(folder, made, in_place=inside, progress=show, workers=workers),
+    )
 
 
 def fingerprint(folder: Path) -> str:

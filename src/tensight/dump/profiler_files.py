@@ -138,7 +138,7 @@ def spans_of(path: Path) -> tuple[Span, ...]:
             continue
         try:
             start, length = float(event["ts"]) / 1e6, float(event.get("dur", 0)) / 1e6
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             continue
         row = rows.setdefault((str(event.get("pid")), str(event.get("tid"))), len(rows)) if len(rows) < 64 else 0
         found.append((start, length, str(event.get("name", ""))[:300], row))

@@ -22,6 +22,8 @@ DESCRIBERS = {
     "mindspore": "tensight.frameworks.mindspore.crash:add_to",
 }
 
+Frame = tuple[FrameType, int, int]  # with the line and the instruction that it is at
+
 
 class Input(msgspec.Struct, frozen=True):
     """One thing that the failed call was given."""
@@ -77,7 +79,7 @@ def describe(error: BaseException) -> Crash:
     return crash
 
 
-def _frames(trace: TracebackType | None) -> list[tuple[FrameType, int, int]]:
+def _frames(trace: TracebackType | None) -> list[Frame]:
     found = []
     while trace is not None:
         found.append((trace.tb_frame, trace.tb_lineno, trace.tb_lasti))
@@ -210,3 +212,16 @@ def _from_worker(crash: Crash) -> None:
     last = [text for text in crash.message.strip().splitlines() if text.strip()][-1]
     crash.message = last.partition(": ")[2] or last
     crash.operator, crash.call, crash.inputs, crash.module = "", "", [], None
+
+
+def find_call(crash: Crash, frames: list[Frame], tensors: Callable[[FrameType, ast.expr], list[Input]]) -> None:
+    """Fill in the innermost call that was given tensors, as far up as the user's own line."""
+    for frame, line, instruction in reversed(frames):
+        expression = failed_expression(frame.f_code, line, instruction)
+        found = tensors(frame, expression) if expression is not None else []
+        if found and expression is not None:
+            crash.inputs = found
+            crash.call, crash.operator = ast.unparse(expression), operator_of(expression)
+            return
+        if is_user_file(frame.f_code.co_filename):
+            return

@@ -47,4 +47,6 @@ def _rows(reader: csv.DictReader[str]) -> Iterator[OperatorTime]:
             seconds = float(row["op_total_time(ms)"]) / 1e3
         if not math.isfinite(seconds) or seconds < 0:
             raise ValueError(f"{name[:80]!r} takes {seconds} seconds")
-        yield OperatorTime(name[:300], shapes=detail[:300], calls=int(calls), seconds=seconds, total=seconds)
+        if not 0 <= (count := int(calls)) < 2**53:
+            raise ValueError(f"{name[:80]!r} is called {calls[:40]} times")
+        yield OperatorTime(name[:300], shapes=detail[:300], calls=count, seconds=seconds, total=seconds)

@@ -9,13 +9,14 @@ No framework is imported for it: what an adapter cannot do stands in a module of
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tensight.frameworks import registry
 from tensight.frameworks.capabilities import CAPABILITIES
+from tensight.generated import keep
 
+COMMAND = "python -m tensight.frameworks.table"
 PAGE = Path("docs/reference/frameworks.md")
 _TITLES = {"torch": "PyTorch", "mindspore": "MindSpore"}
 _HEAD = """\
@@ -54,18 +55,10 @@ def render() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or check it."""
-    text = render()
-    if "--check" in arguments:
-        if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
-            return 0
-        print(f"{PAGE} is stale; run: python -m tensight.frameworks.table", file=sys.stderr)
-        return 1
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
+    return keep(render(), PAGE, COMMAND, arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    raise SystemExit(main())

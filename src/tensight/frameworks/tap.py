@@ -12,13 +12,15 @@ from tensight.records import Level, Source, Stats, TensorInfo
 Array = np.ndarray[Any, Any]
 
 
-class Given(NamedTuple):
+class Given(Protocol):
     """A tensor that an operator was given."""
 
-    dtype: str
-    shape: tuple[int, ...]
-    numpy: Callable[[], Array]
-    statistics: Callable[[], Stats]
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    def numpy(self) -> Array: ...
+    def statistics(self) -> Stats: ...
 
 
 class Made(NamedTuple):
@@ -38,7 +40,7 @@ class Ran(NamedTuple):
     number: int  # counts this operator in its module, phase and step
     given: Sequence[Given]
     made: Sequence[Made]
-    source: Source | None
+    source: Callable[[], Source | None]  # asked while the operator runs, as the stack
     stack: Callable[[], list[Source]]  # the user's own lines, innermost first
     error: str = ""
     began: int = 0  # microseconds since the epoch

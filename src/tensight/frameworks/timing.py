@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from tensight.frameworks.source import is_user_file, source_of
+from tensight.frameworks.timing_delay import Delay
 from tensight.records.timing import Collecting, LineTime, Part5, Profile, StepTime, Window
 
 now = time.perf_counter
@@ -76,13 +77,18 @@ class Clock:
     idle: Part5 = "rest"
     own: float = 0.0
     data_cpu: float = 0.0
+    data_delay: float = 0.0
     began: float = field(default_factory=now)
     mark: float = field(default_factory=now)
     stack: list[Part5] = field(default_factory=list)
     thread: int = field(default_factory=threading.get_ident)
     process: int = field(default_factory=os.getpid)
+    delay: Delay = field(default_factory=Delay)
     _cpu: float = 0.0
+    _delay: float = 0.0
     _step_cpu: float = 0.0
+    _step_delay: float = 0.0
+    _step_process: float = 0.0
 
     @property
     def part(self) -> Part5:
@@ -98,7 +104,7 @@ class Clock:
         self.totals[self.part] += at - self.mark
         self.stack.append(part)
         if part == "data" and len(self.stack) == 1:
-            self._cpu = time.thread_time()
+            self._cpu, self._delay = time.thread_time(), self.delay.seconds()
         if part != "forward":
             self.idle = "rest"
         self.mark = now()
@@ -113,6 +119,7 @@ class Clock:
                 self.idle = idle
                 if part == "data":
                     self.data_cpu += time.thread_time() - self._cpu
+                    self.data_delay += self.delay.seconds() - self._delay
         self.mark = now()
         self.own += self.mark - at
 
@@ -133,12 +140,14 @@ class Clock:
         at = now()
         self.totals[self.part] += at - self.mark
         parts: dict[str, float] = dict(self.totals.items())
-        parts["own"], parts["data_cpu"] = self.own, self.data_cpu
+        parts["own"], parts["data_cpu"], parts["data_delay"] = self.own, self.data_cpu, self.data_delay
         parts["seconds"] = sum(self.totals.values())
-        cpu = time.thread_time()
+        cpu, delay, process = time.thread_time(), self.delay.seconds(), time.process_time()
         parts["cpu"], self._step_cpu = cpu - self._step_cpu, cpu
+        parts["delay"], self._step_delay = delay - self._step_delay, delay
+        parts["process_cpu"], self._step_process = process - self._step_process, process
         self.totals = dict.fromkeys(_PARTS, 0.0)
-        self.own = self.data_cpu = 0.0
+        self.own = self.data_cpu = self.data_delay = 0.0
         self.idle = "rest"
         self.began = self.mark = now()
         return parts

@@ -28,7 +28,12 @@ from tensight.session import auditing, hooking
 from tensight.watchpoints.selectors import Selector
 
 Function = Callable[..., Any]
-_SHOWN = {"on_gradient": "gradient", "on_backward": "gradient", "on_forward": "output", "on_forward_pre": "input"}
+_SHOWN = {
+    **dict.fromkeys(("on_gradient", "on_backward"), "gradient"),
+    "on_forward": "output",
+    "on_forward_pre": "input",
+    "on_parameter": "parameter",
+}
 Place = tuple[str, Callable[[], Removable]]  # name, and what sets a hook there
 
 
@@ -157,7 +162,7 @@ def on_parameter(where: str, function: Function, network: Any = None) -> Hooks:
         for name, _ in backend.parameters(root):
             node, _, slot = name.rpartition(".")
             if node in owners and selector.selects(TensorInfo(0, "weight", node, slot), frozenset({"weight"})):
-                call = _with_name(counted, name, 1)
+                call = hooks._noted(_with_name(counted, name, 1), name)
                 yield name, functools.partial(backend.on_parameter, owners[node], slot, call)
 
     return _set("on_parameter", where, find, network)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from tensight.generated import keep
 from tensight.profiling.advice import RULES
 
-TARGET = Path(__file__).resolve().parents[3] / "docs" / "reference" / "advice.md"
+COMMAND = "python -m tensight.profiling.document"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "advice.md"
 HEAD = """# Advice of `tensight profile`
 
 <!-- Generated from the rules by `python -m tensight.profiling.document`. -->
@@ -29,15 +31,10 @@ def text() -> str:
     return "\n".join(pieces)
 
 
-def main(arguments: list[str]) -> int:
-    if "--check" in arguments:
-        if not TARGET.exists() or TARGET.read_text() != text():
-            print(f"{TARGET.name} is stale: run `python -m tensight.profiling.document`", file=sys.stderr)
-            return 1
-        return 0
-    TARGET.write_text(text())
-    return 0
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the page, or check it."""
+    return keep(text(), PAGE, COMMAND, arguments)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main())

@@ -77,8 +77,34 @@ class Reading:
         went_by = sum(time.seconds - time.data for time in self.clocked)
         return min(1.0, max(0.05, spent / went_by)) if spent > 0 and went_by > 0 else 1.0
 
+    @cached_property
+    def delayed(self) -> float:
+        """How much of a step the training's thread waits for a processor that something else has."""
+        whole = sum(time.seconds + time.own for time in self.clocked)
+        return min(1.0, sum(time.delay for time in self.clocked) / whole) if whole > 0 else 0.0
+
+    @cached_property
+    def processors(self) -> float:
+        """How many processors the process keeps busy in a step, on average; loader workers are other processes."""
+        whole = sum(time.seconds + time.own for time in self.clocked)
+        return sum(time.process_cpu for time in self.clocked) / whole if whole > 0 else 0.0
+
+    def worker_use(self, loader: LoaderTime) -> float | None:
+        """How much of the time the loader's workers compute; None without workers, or where that is not told."""
+        whole = sum(time.seconds + time.own for time in self.clocked) * loader.workers
+        return min(1.0, loader.worker_cpu / whole) if whole > 0 and loader.worker_cpu > 0 else None
+
+    @property
+    def utilisation(self) -> float | None:
+        """Floating-point operations a second against those of one large matrix product; None where not measured."""
+        peak = self.number("peak_flops")
+        return self.flops / self.seconds / peak if peak > 0 and self.flops > 0 and self.seconds > 0 else None
+
     def busy(self, loader: LoaderTime) -> float:
         """How much of the wait for batches the thread computes, were the machine its own."""
+        waited = sum(time.data for time in self.clocked)
+        if waited > 0 and any(time.delay for time in self.clocked):
+            return min(1.0, sum(time.data_cpu + time.data_delay for time in self.clocked) / waited)
         return min(1.0, loader.cpu / loader.seconds / self.available) if loader.seconds else 0.0
 
     def percentile(self, values: Sequence[float], percent: float) -> float:

@@ -62,7 +62,7 @@ def summarise(path: Path, progress: Progress | None = None) -> TraceSummary:
             continue
         try:
             start, length = float(event["ts"]) / 1e6, float(event.get("dur", 0)) / 1e6
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             continue
         summary.events += 1
         name, category = str(event.get("name", ""))[:300], str(event.get("cat", ""))[:80]

@@ -25,6 +25,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       mode             part=network; node, training
       attention        part=network; function, rows, columns, module; future, past, binary, only_padding
       casts, cast_loss number formats left and come back to in a step; whole numbers that a format cannot hold
+      alike            part=network; module, name, what, count, updates: units that stay copies of each other
+      held             part=network; share, smallest, largest, min, max, module: what clamp holds at its limits
       workers          part=loader; generator, same, workers: workers that draw the same random numbers
       cut, permuted, stranger, graph_alive, loaded   lines of code that rules about wiring and data point to
       agreement        part=Part of kind 'agreement'; update, step, sums, late: what ranks should hold alike

@@ -28,6 +28,9 @@ class StepTime(msgspec.Struct, frozen=True, omit_defaults=True):
     own: float = 0.0
     cpu: float = 0.0  # processor time of the training's thread
     data_cpu: float = 0.0  # of it while it was in 'data'
+    delay: float = 0.0  # seconds in which that thread could have computed and had no processor
+    data_delay: float = 0.0  # of them while it was in 'data'
+    process_cpu: float = 0.0  # processor time of all threads of the process
     collecting: float = 0.0  # in the garbage collector
     collections: int = 0
     memory: int = 0  # bytes of the process at its end
@@ -101,6 +104,7 @@ class LoaderTime(msgspec.Struct, frozen=True, omit_defaults=True):
     waits: tuple[float, ...] = ()  # seconds for each batch
     seconds: float = 0.0
     cpu: float = 0.0  # of the waiting thread
+    worker_cpu: float = 0.0  # of all workers together
 
 
 class Break(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -171,7 +175,7 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A change that was tried on a few steps: median seconds of a step before and after."""
+    """A change that was tried on a few steps: seconds of a step before and after."""
 
     change: str
     before: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 from typing import Literal
 
 Kind = Literal[
@@ -34,5 +33,7 @@ def html_rows(rows: Iterable[tuple[str, object]]) -> str:
     >>> html_rows([("where", "<fc>"), ("fix", "")])
     '<table><tr><th>where</th><td>&lt;fc&gt;</td></tr></table>'
     """
+    from html import escape  # the table of entities behind it is not for a training to carry
+
     cells = [f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in rows if value != ""]
     return f"<table>{''.join(cells)}</table>"

@@ -43,7 +43,7 @@ class Told(msgspec.Struct, frozen=True):
 class Difference(msgspec.Struct, frozen=True):
     """A tensor that is no longer the same on all ranks of its group."""
 
-    kind: str  # 'weight', 'gradient', 'buffer', 'copy', 'collective'
+    kind: str  # 'weight', 'gradient', 'buffer', 'copy', 'alone', 'collective'
     network: str
     name: str
     step: int
@@ -137,6 +137,8 @@ def _counts(kind: str, at: int, sums: Sequence[str], before: Sequence[Sequence[s
         return False
     if kind in ("weight", "gradient", "collective"):
         return True
+    if kind == "alone":  # no wrapper keeps it alike: it counts only when it began so
+        return bool(before) and len({_digits(one, at) for one in before[0]}) == 1
     if len(before) < ALIKE:
         return False
     earlier = [[_digits(one, at) for one in check] for check in before]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import overload
 
 from tensight.records import Finding
 from tensight.runs.blocks import place
 from tensight.runs.words import number, paragraph
+from tensight.store import Reader
 
 _NONFINITE = "numeric-nonfinite"
 
@@ -40,8 +42,14 @@ class Findings(Sequence[Finding]):
         return "".join(_block(finding) for finding in self) or paragraph("No findings.")
 
 
-def merge(by_rank: Mapping[int, Sequence[Finding]]) -> list[Finding]:
-    """Findings of several ranks as one list: what several ranks say stands once, by the rank that saw it first."""
+def merge(
+    by_rank: Mapping[int, Sequence[Finding]], calm: Callable[[int, int, int], bool] | None = None
+) -> list[Finding]:
+    """Findings of several ranks as one list: what several ranks say stands once, by the rank that saw it first.
+
+    What is not finite on one rank reaches all others by the next collective, so of such findings the earliest stand for
+    all, until a rank was calm again: `calm(rank, after, before)` says whether its loss was finite in between.
+    """
     told = [(rank, found) for rank, found in sorted(by_rank.items()) if found]
     if len(told) == 1:
         return list(told[0][1])
@@ -51,10 +59,27 @@ def merge(by_rank: Mapping[int, Sequence[Finding]]) -> list[Finding]:
             known = best.get(finding.key)
             if known is None or finding.since_step < known.since_step:
                 best[finding.key] = finding
-    first = min((one.since_step for one in best.values() if one.category == _NONFINITE), default=None)
-    if first is not None:  # what is not finite on one rank reaches all others by the next collective
-        best = {key: one for key, one in best.items() if one.category != _NONFINITE or one.since_step == first}
-    return sorted(best.values(), key=lambda finding: (-finding.confidence, finding.since_step, finding.rank))
+    merged = [one for one in best.values() if one.category != _NONFINITE]
+    first: int | None = None
+    for one in sorted((one for one in best.values() if one.category == _NONFINITE), key=lambda one: one.since_step):
+        step = one.since_step
+        if first is None or (step > first and calm is not None and calm(one.rank, first, step)):
+            first = step
+        if step == first:
+            merged.append(one)
+    return sorted(merged, key=lambda finding: (-finding.confidence, finding.since_step, finding.rank))
+
+
+def calm_between(readers: Mapping[int, Reader]) -> Callable[[int, int, int], bool]:
+    """Whether a rank's loss was finite again between two steps, as its records say."""
+
+    def calm(rank: int, after: int, before: int) -> bool:
+        steps = readers[rank].steps
+        between = steps.within(range(after + 1, before))
+        loss = steps.head(between[-1]).loss if between else None
+        return loss is not None and math.isfinite(loss)
+
+    return calm
 
 
 def _block(finding: Finding) -> str:

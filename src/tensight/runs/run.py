@@ -12,7 +12,7 @@ from tensight.records.audit import AuditEntry
 from tensight.runs import foreign, report
 from tensight.runs.affected import Affected, affected, export_graphs
 from tensight.runs.audit import audit
-from tensight.runs.findings import Findings, merge
+from tensight.runs.findings import Findings, calm_between, merge
 from tensight.runs.history import Leg, legs
 from tensight.runs.hits import Hits
 from tensight.runs.muting import mute, muted_beside
@@ -151,7 +151,7 @@ class Run:
     @property
     def findings(self) -> Findings:
         """Why it went wrong, the most certain root cause first. Those muted on the page are marked so."""
-        found = merge({rank: reader.findings for rank, reader in self.readers.items()})
+        found = merge({rank: reader.findings for rank, reader in self.readers.items()}, calm_between(self.readers))
         if not any(finding.category == "distributed" for finding in found):
             found += disagreement(self.readers) or fed_alike(self.readers)
         found = refined(found, self.readers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -61,6 +60,8 @@ def number(value: float | int | None) -> str:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """An HTML table. Every cell is escaped: names come from models and are not to be trusted."""
+    import html  # the table of entities behind it is not for a training to carry
+
     top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
@@ -68,4 +69,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def paragraph(*lines: object) -> str:
     """Lines of text as one escaped HTML paragraph."""
+    import html
+
     return "<p>" + "<br>".join(html.escape(str(line)) for line in lines if line) + "</p>"

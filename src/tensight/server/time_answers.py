@@ -30,6 +30,10 @@ class RankTime(msgspec.Struct, frozen=True):
     p50: float
     p99: float
     flops: float
+    utilisation: float | None  # of what one large matrix product reaches
+    processors: float  # that the process keeps busy
+    delayed: float  # share of a step in which the training's thread waits for a processor
+    worker_use: float | None  # of the loader that was waited for longest
     profile: Profile
     advice: tuple[TimeAdvice, ...]
     trace: bool  # whether there is a trace to download

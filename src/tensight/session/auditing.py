@@ -7,19 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tensight.capture.companion import Companion
-from tensight.control.commands import (
-    AddWatchpoint,
-    ChangeWatchpoint,
-    Command,
-    Continue,
-    Mute,
-    NextNode,
-    Pause,
-    RemoveWatchpoint,
-    RunToNode,
-    Step,
-    Terminate,
-)
+from tensight.control import commands
 from tensight.records import Finding, StepRecord
 from tensight.records.audit import AuditEntry, Who
 from tensight.session import current, prints
@@ -40,40 +28,40 @@ def note(who: Who, did: str, what: str = "") -> None:
     prints.keep(AuditEntry(time.time(), step, who, did, what[:MOST], rank))
 
 
-def note_command(who: Who, command: Command) -> None:
+def note_command(who: Who, command: commands.Command) -> None:
     """Note a command that was followed."""
     note(who, *in_words(command))
 
 
-def in_words(command: Command) -> tuple[str, str]:
+def in_words(command: commands.Command) -> tuple[str, str]:
     """What a command does, and to what.
 
-    >>> in_words(Step(3))
+    >>> in_words(commands.Step(3))
     ('step', '3 steps')
-    >>> in_words(RemoveWatchpoint(7))
+    >>> in_words(commands.RemoveWatchpoint(7))
     ('watchpoint removed', 'number 7')
     """
     match command:
-        case Continue():
+        case commands.Continue():
             return "continue", ""
-        case Pause():
+        case commands.Pause():
             return "pause", "" if command.after < 0 else f"after step {command.after}"
-        case Step():
+        case commands.Step():
             return "step", f"{command.count} step{'' if command.count == 1 else 's'}"
-        case NextNode():
+        case commands.NextNode():
             return "run to the next node", ""
-        case RunToNode():
+        case commands.RunToNode():
             return "run to a node", command.node
-        case Terminate():
+        case commands.Terminate():
             return "terminate", ""
-        case AddWatchpoint():
+        case commands.AddWatchpoint():
             return "watchpoint added", spec.to_text(command.watchpoint)
-        case ChangeWatchpoint():
+        case commands.ChangeWatchpoint():
             state = "" if command.watchpoint.enabled else ", switched off"
             return "watchpoint changed", f"number {command.watchpoint.id}: {spec.to_text(command.watchpoint)}{state}"
-        case RemoveWatchpoint():
+        case commands.RemoveWatchpoint():
             return "watchpoint removed", f"number {command.id}"
-        case Mute():
+        case commands.Mute():
             return "finding muted" if command.muted else "finding no longer muted", command.key
 
 

@@ -10,7 +10,6 @@ from functools import partial
 from tensight.capture.companion import Companion
 from tensight.control.address import find_beside, from_environment
 from tensight.records import Finding
-from tensight.session import dumping
 from tensight.session.acting import Acting
 from tensight.session.agreeing import Agreeing
 from tensight.session.auditing import Auditing
@@ -52,7 +51,7 @@ def companions(session: Session) -> list[Companion]:
         found.append(controlling(session, _say(session)))
         if isinstance(session.voice, Terminal):
             session.voice.page_of = partial(_page_of, session)
-    found += dumping.companion(session, _say(session))
+    found += _dumping(session, _say(session))
     if settings.notify:
         found.append(Notifying(settings.notify, str(session.folder)))
     found.append(Acting(session.recorder, _say(session)))
@@ -71,10 +70,18 @@ def child_companions(session: Session) -> list[Companion]:
     found = controlling_child(session)
     found.append(Listening(session.recorder, session.folder, lambda: session.has_trained))
     found.append(Agreeing(session.recorder, session.folder))
-    found += dumping.companion(session, lambda text: None, child=True)
+    found += _dumping(session, lambda text: None, child=True)
     if any(isinstance(one, Controlling) for one in found):
         found.append(_stalling(session, found))
     return found
+
+
+def _dumping(session: Session, say: Callable[[str], None], *, child: bool = False) -> list[Companion]:
+    if session.settings.dump is None:
+        return []
+    from tensight.session import dumping  # readers and writers of files that most trainings never need
+
+    return dumping.companion(session, say, child=child)
 
 
 def _stalling(session: Session, found: list[Companion]) -> Stalling:

@@ -4,54 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pdb
 import sys
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensight.frameworks import registry
 from tensight.frameworks.source import user_frame
 from tensight.session import current
 
+if TYPE_CHECKING:
+    from tensight.session.tensor_pdb import TensorPdb
+
 _SHOWN = 200  # values of a tensor that are printed whole; of a larger one the statistics alone
-
-
-class TensorPdb(pdb.Pdb):
-    """pdb that shows a tensor as shape, dtype and statistics before its values; `stats EXPRESSION` shows them alone."""
-
-    def do_p(self, arg: str) -> None:
-        """p expression: print it; of a tensor the statistics too."""
-        self._print(arg, str_only=False)
-
-    do_pp = do_p
-
-    def do_stats(self, arg: str) -> None:
-        """stats expression: shape, dtype and statistics of a tensor."""
-        self._print(arg, str_only=True)
-
-    def displayhook(self, obj: Any) -> None:
-        if obj is not None:
-            self.message(describe(obj) or repr(obj))
-
-    def stop_after(self, frame: FrameType) -> None:
-        """Stop at the next line of a frame that is further out, and not in what runs until then."""
-        self.reset()
-        outer: FrameType | None = frame
-        while outer is not None:
-            outer.f_trace = self.trace_dispatch
-            self.botframe = outer
-            outer = outer.f_back
-        self.set_next(frame)
-        getattr(self, "start_trace", lambda: sys.settrace(self.trace_dispatch))()
-
-    def _print(self, arg: str, *, str_only: bool) -> None:
-        try:
-            value = self._getval(arg)
-        except Exception:
-            return  # pdb has said why
-        text = describe(value, values=not str_only)
-        self.message(text or repr(value))
 
 
 def describe(value: Any, *, values: bool = True) -> str:
@@ -89,7 +54,7 @@ def enter(frame: FrameType | None = None) -> None:
     if attached is not None:
         attached.breakpoint()
     elif frame is not None:
-        TensorPdb(nosigint=True).stop_after(frame)
+        _pdb().stop_after(frame)
 
 
 def hook(*args: Any, **kwargs: Any) -> None:
@@ -99,7 +64,7 @@ def hook(*args: Any, **kwargs: Any) -> None:
     if attached is not None:
         attached.breakpoint()
     else:
-        TensorPdb(nosigint=True).set_trace(sys._getframe(1))
+        _pdb().set_trace(sys._getframe(1))
 
 
 @contextlib.contextmanager
@@ -113,6 +78,12 @@ def breakpoints() -> Iterator[None]:
     finally:
         if sys.breakpointhook is hook:
             sys.breakpointhook = before
+
+
+def _pdb() -> TensorPdb:
+    from tensight.session.tensor_pdb import TensorPdb
+
+    return TensorPdb(describe)
 
 
 def _clear_status_line() -> None:

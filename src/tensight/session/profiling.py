@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 import tensight
-from tensight.errors import RunError
 from tensight.frameworks import timings
 from tensight.frameworks.timing import Done, Plan, Timing
 from tensight.profiling import Advice, Reading, advise, files
@@ -27,8 +24,6 @@ from tensight.session.session import ended_word
 from tensight.session.settings import rank, ranks
 from tensight.store import Writer
 
-ONLY_CLOCK = Plan(warm=5, clock=20, trace=0, locate=0)
-TRY_SECONDS = 600
 QUIET = {"KINETO_LOG_LEVEL": "99", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # the profiler tells of its stages otherwise
 
 
@@ -154,51 +149,3 @@ def store_tried(folder: Path, profile: Profile, tried: Sequence[Tried]) -> Profi
     whole = msgspec.structs.replace(profile, tried=tuple(tried))
     files.write(folder, whole)
     return whole
-
-
-def try_changes(
-    program: Program, changes: Sequence[str], *, steps: int = 20, told: Callable[[str], None] = lambda text: None
-) -> list[Tried]:
-    """Run the program again for a few steps, as it is and with each change, in processes of their own."""
-    told("as it is")
-    before = _clocked(program, (), steps)
-    if before is None:
-        return []
-    tried = []
-    for change in changes:
-        told(change)
-        after = _clocked(program, (change,), steps)
-        if after is None:
-            tried.append(Tried(change, before, before, "it could not be tried: the script failed with it"))
-            continue
-        name, _, value = change.partition("=")
-        if name == "batch":
-            tried.append(Tried(change, before, after / float(value), "for the same number of samples"))
-        else:
-            tried.append(Tried(change, before, after))
-    return tried
-
-
-def _clocked(program: Program, changes: Sequence[str], steps: int) -> float | None:
-    """Median seconds of a step in a fresh process; None when that failed."""
-    with tempfile.TemporaryDirectory(prefix="tensight-try-") as place:
-        folder = Path(place) / "run"
-        words = [sys.executable, "-m", "tensight", "profile", "--clock-only", "--steps", str(steps)]
-        words += ["--run-dir", str(folder)]
-        for change in changes:
-            words += ["--change", change]
-        words += ["-m", program.target] if program.module else [program.target]
-        try:
-            subprocess.run(
-                [*words, *program.arguments],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                stdin=subprocess.DEVNULL,
-                timeout=TRY_SECONDS,
-                check=False,
-            )
-            reading = Reading(files.need(folder)[0])
-        except (subprocess.TimeoutExpired, RunError, tensight.errors.TensightError, OSError):
-            return None
-        # the mean and not the median: a change may take away what only some steps wait for
-        return reading.seconds if len(reading.clocked) >= 3 and reading.seconds > 0 else None

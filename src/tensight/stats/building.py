@@ -144,8 +144,9 @@ def _run_together(commands: list[list[str]]) -> None:
         for command, process in zip(commands, running):
             _, complaint = process.communicate(timeout=_SECONDS_PER_COMMAND)
             if process.returncode != 0:
-                lines = [line for line in complaint.splitlines() if "error" in line] or complaint.splitlines() or ["?"]
-                raise BuildError(f"{command[0]} failed: {lines[0].strip()}")
+                lines = [line for line in complaint.splitlines() if "error" in line] or complaint.splitlines()
+                said = lines[0].strip() if lines else f"it ended with {process.returncode} and said nothing"
+                raise BuildError(f"{command[0]} failed: {said}")
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BuildError(f"the compiler could not be run: {error}") from error
     finally:

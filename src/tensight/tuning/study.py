@@ -21,10 +21,10 @@ import msgspec
 from tensight.errors import MissingExtra, UsageError
 from tensight.records.search import Search, TrialRow, TrialState
 from tensight.tuning.config import Config, Parameter
+from tensight.tuning.storage import JOURNAL, open_storage, without_password
 from tensight.tuning.trial import TrialProcess, fill
 from tensight.tuning.values import VALUES
 
-JOURNAL = "journal.log"
 SEARCH = "search.json"
 POLL = 0.2
 Told = Callable[[Search], None]
@@ -46,7 +46,7 @@ class Study:
         self._watch = watch
         self._optuna = _import()
         folder.mkdir(parents=True, exist_ok=True)
-        self.storage = config.storage or str(folder / JOURNAL)
+        self.storage = without_password(config.storage) or str(folder / JOURNAL)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.study = self._open()
@@ -58,11 +58,7 @@ class Study:
     def _open(self) -> Any:
         optuna = self._optuna
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        if self.config.storage:
-            storage: Any = self.config.storage
-        else:
-            backend = optuna.storages.journal.JournalFileBackend(str(self.folder / JOURNAL))
-            storage = optuna.storages.JournalStorage(backend)
+        storage = open_storage(optuna, self.config.storage, self.folder)
         study = optuna.create_study(
             study_name=self.config.name,
             storage=storage,
@@ -71,6 +67,11 @@ class Study:
             direction=self.config.goal,
             load_if_exists=True,
         )
+        if study.direction.name.lower() != self.config.goal:
+            was = study.direction.name.lower()
+            raise UsageError(
+                f"the search {self.config.name!r} in {self.storage} was begun to {was}: give it another name"
+            )
         if not self.config.storage:
             # a journal in a folder has one owner: what it says is running was left behind
             for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
@@ -113,7 +114,13 @@ class Study:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             trial = self.study.ask()
-            values = {one.name: _suggest(trial, one) for one in self.config.parameters}
+            try:
+                values = {one.name: _suggest(trial, one) for one in self.config.parameters}
+            except ValueError as error:
+                self.study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+                raise UsageError(
+                    f"the search {self.config.name!r} in {self.storage} was begun with other parameters: {error}"
+                ) from None
         process = TrialProcess(self.config, trial.number, values, self.folder, watch=self._watch)
         try:
             process.start()

@@ -5,11 +5,10 @@ With `--check` nothing is written; the command fails when the page is stale.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tensight.generated import keep
 from tensight.watchpoints.catalogue import CONDITIONS
 from tensight.watchpoints.condition import RANGES, Condition
 from tensight.watchpoints.parser import LOOKBACKS, PLAIN, WINDOWS
@@ -174,20 +173,7 @@ def _recommended() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or check it."""
-    parser = argparse.ArgumentParser(prog=COMMAND, description="Write the reference page of all conditions.")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when the page is stale")
-    parser.add_argument("--output", type=Path, default=PAGE, help="where the page is")
-    options = parser.parse_args(arguments)
-    text = page()
-    if not options.check:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(text, encoding="utf-8")
-        return 0
-    known = options.output.read_text(encoding="utf-8") if options.output.exists() else ""
-    if known != text:
-        print(f"{options.output} is stale: run {COMMAND}", file=sys.stderr)
-        return 1
-    return 0
+    return keep(page(), PAGE, COMMAND, arguments)
 
 
 if __name__ == "__main__":

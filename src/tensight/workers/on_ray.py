@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import socket
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -15,6 +16,9 @@ from tensight.workers.base import Job, Outcome, Workers, done
 from tensight.workers.processes import processors
 
 _ATTEMPTS = 3
+_REACH = 10.0  # seconds, for a head that is there
+# a head starts a process for each client, and gives up after 30 seconds, which a busy one may need
+_BUSY = "Proxy failed to Connect to backend"
 _QUIET = {"logging_level": logging.ERROR, "log_to_driver": False}
 
 
@@ -59,14 +63,30 @@ class OnRay(Workers):
                 if self._own:
                     self._start_cluster(jobs or processors())
                 else:
-                    self._ray.init(address, **_QUIET)
+                    self._join(address)
         except Exception as error:  # Ray raises many kinds, bare ones too
             said = " ".join(str(error).split())[:300] or type(error).__name__
+            if _BUSY in said:
+                raise UsageError(
+                    f"the Ray cluster at {address} is too busy to serve a client in time: try again, or start its head "
+                    "with RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S=300"
+                ) from error
             where = "this machine" if self._own else address
             raise UsageError(
                 f"no Ray cluster could be reached at {where}: {said} (a cluster that asks for a token needs "
                 "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN)"
             ) from error
+
+    def _join(self, address: str) -> None:
+        _reach(address)
+        for left in range(_ATTEMPTS - 1, -1, -1):
+            try:
+                self._ray.init(address, **_QUIET)
+                return
+            except Exception as error:
+                self._ray.shutdown()
+                if not left or _BUSY not in str(error):
+                    raise
 
     def _start_cluster(self, cpus: int) -> None:
         for left in range(_ATTEMPTS - 1, -1, -1):
@@ -118,6 +138,13 @@ def _imported(place: str) -> Any:
     except ImportError as error:
         raise MissingExtra("ray", "ray", f"work on {place}") from error
     return ray
+
+
+def _reach(address: str) -> None:
+    """Say at once that nobody is there; Ray's client asks for half a minute."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if address.startswith("ray://") and host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), _REACH).close()
 
 
 def _version(_: None) -> str:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import sys
 from pathlib import Path
 
 import mindspore as ms
 
+from tensight.frameworks.mindspore import inside
+from tensight.replay import copying, shadowing
 from tensight.session.companions import companions
 from tensight.session.session import Session
 from tensight.session.settings import Settings
@@ -50,7 +53,14 @@ def watched(name: str, folder: Path, *, bad: bool) -> dict[str, object]:
     return {"name": name, "bad": bad, "findings": found, "lost": session.end.lost, "words": words.getvalue()}
 
 
+def be_patient() -> None:
+    """However slow the machine is, compiled steps are looked into, and bad ones are run again."""
+    inside.ENOUGH = math.inf
+    shadowing.PATIENCE = copying.LIMIT = 500.0
+
+
 def main() -> None:
+    be_patient()
     ms.runtime.launch_blocking()  # MindSpore's threads wait busily for each other; tests have few cores
     folder = Path(sys.argv[1])
     for name in sys.argv[2:] or PROGRAMS:

@@ -4,6 +4,7 @@ import json
 
 import torch
 from torch import nn
+from torch.profiler import record_function
 from torch.utils.data import DataLoader, TensorDataset
 
 from tensight.frameworks.timing import Done, Plan
@@ -19,16 +20,18 @@ timing = TorchTiming(Plan(warm=2, clock=3, trace=6, locate=0, least_seconds=0), 
 timing.attach()
 torch.manual_seed(0)
 torch.set_num_threads(1)
-data = TensorDataset(torch.randn(4096, 64), torch.randint(0, 8, (4096,)))
-model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 8))
+data = TensorDataset(torch.randn(8192, 64), torch.randint(0, 8, (8192,)))
+model = nn.Sequential(nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 8))
 loss_function = nn.CrossEntropyLoss()
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 try:
-    for x, y in DataLoader(data, batch_size=64):
-        loss = loss_function(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
+    for x, y in DataLoader(data, batch_size=256):
+        with record_function("my forward"):
+            loss = loss_function(model(x), y)
+        with record_function("my backward"):
+            loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
 except Done:
     pass
 timing.detach()
@@ -40,7 +43,20 @@ for one in profile.operators:
     ours[one.name] = ours.get(one.name, 0.0) + one.seconds
     calls[one.name] = calls.get(one.name, 0) + one.calls
 traced = [step for step in profile.steps if step.window == "trace"]
-parts = ("data", "forward", "backward", "update")
+# what the loader, the optimizer and the program itself tell torch.profiler
+theirs = {
+    "data": ["enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"],
+    "forward": ["my forward"],
+    "backward": ["my backward"],
+    "update": ["Optimizer.step#Adam.step", "Optimizer.zero_grad#Adam.zero_grad"],
+}
+events = sorted(timing._tracing.profiler.events(), key=lambda event: event.time_range.start)
+
+
+def lengths(names):
+    return [[event.cpu_time_total for event in events if event.name == name] for name in names]
+
+
 print(
     json.dumps(
         {
@@ -61,10 +77,10 @@ print(
             ],
             "parts": {
                 part: [
-                    sum(getattr(step, part) for step in traced),
-                    averages[OURS + part].cpu_time_total / 1e6 if OURS + part in averages else 0.0,
+                    [getattr(step, part) for step in traced],
+                    [sum(times) / 1e6 for times in zip(*lengths(names))],
                 ]
-                for part in parts
+                for part, names in theirs.items()
             },
         }
     )

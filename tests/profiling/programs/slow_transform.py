@@ -1,11 +1,11 @@
 import sys
 
 import torch
-from common import network
+from common import mended, network
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-FAST = "--fast" in sys.argv
+FAST, WORKERS = "--fast" in sys.argv, int(mended("workers", 0))
 TABLE = [0.5] * 4000
 
 
@@ -23,7 +23,7 @@ class Signals(Dataset):
 
 model = network()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x, y in DataLoader(Signals(), batch_size=16):
+for x, y in DataLoader(Signals(), batch_size=16, num_workers=WORKERS, persistent_workers=WORKERS > 0):
     for _ in range(20 if FAST else 1):
         loss = nn.functional.cross_entropy(model(x), y)
     loss.backward()

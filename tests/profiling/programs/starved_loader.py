@@ -2,11 +2,11 @@ import sys
 import time
 
 import torch
-from common import network
+from common import mended, network
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-FAST = "--fast" in sys.argv
+FAST, WORKERS = "--fast" in sys.argv, int(mended("workers", 0))
 
 
 class Files(Dataset):
@@ -21,7 +21,7 @@ class Files(Dataset):
 
 model = network()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = DataLoader(Files(), batch_size=16)  # slow
+loader = DataLoader(Files(), batch_size=16, num_workers=WORKERS, persistent_workers=WORKERS > 0)  # slow
 for x, y in loader:
     for _ in range(20 if FAST else 1):  # the twin's model has enough to do
         loss = nn.functional.cross_entropy(model(x), y)

@@ -15,6 +15,7 @@ import numpy as np
 
 from tensight.compare.checkpoints.entry import HELD, Array, Checkpoint, Entry, Plain, mapped
 from tensight.errors import CheckpointError
+from tensight.store import protobuf
 
 _DTYPES = {
     "Float64": "float64",
@@ -72,7 +73,7 @@ def read(path: Path) -> Checkpoint:
         name, dtype, shape, place = _value(data, start, stop, path)
         if name in pieces:
             if pieces[name][:2] != (dtype, shape):
-                raise CheckpointError(f"{path} is damaged: the parts of {name} do not belong together")
+                raise CheckpointError(f"{path} is damaged: the parts of {name!r} do not belong together")
             pieces[name][2].append(place)
         else:
             pieces[name] = (dtype, shape, [place])
@@ -111,7 +112,7 @@ def _entry(
     path: Path, name: str, dtype: str, shape: tuple[int, ...], places: list[tuple[int, int]], file: Array
 ) -> Entry:
     if dtype not in _DTYPES:
-        raise CheckpointError(f"{path}: {name} is of the type {dtype}, which is not known here")
+        raise CheckpointError(f"{path}: {name!r} is of the type {dtype!r}, which is not known here")
     held = np.dtype(HELD[_DTYPES[dtype]])
     size = sum(stop - start for start, stop in places)
     if shape == (0,) and size == held.itemsize:
@@ -120,7 +121,7 @@ def _entry(
     for length in shape:
         count *= length
     if size != count * held.itemsize:
-        raise CheckpointError(f"{path} is damaged: {name} of shape {list(shape)} has {size:,} bytes")
+        raise CheckpointError(f"{path} is damaged: {name!r} of shape {list(shape)} has {size:,} bytes")
     return Entry(name, _DTYPES[dtype], shape, _joined(file, places, held, shape))
 
 
@@ -143,7 +144,7 @@ def _value(data: memoryview, at: int, end: int, path: Path) -> tuple[str, str, t
         elif field == 2:
             tensor = (start, stop)
         elif field == 3:
-            raise CheckpointError(f"{path}: {name} is a map parameter, which is not read here")
+            raise CheckpointError(f"{path}: {name!r} is a map parameter, which is not read here")
     if tensor is None or not name:
         raise CheckpointError(f"{path} is no MindSpore checkpoint, or is damaged: an entry has no name or no tensor")
     dims: list[int] = []
@@ -156,7 +157,7 @@ def _value(data: memoryview, at: int, end: int, path: Path) -> tuple[str, str, t
         elif field == 3:
             place = (start, stop)
     if len(dims) > 64:
-        raise CheckpointError(f"{path} is damaged: {name} has {len(dims)} dimensions")
+        raise CheckpointError(f"{path} is damaged: {name!r} has {len(dims)} dimensions")
     return name, dtype, tuple(dims), place
 
 
@@ -224,21 +225,8 @@ def write(path: Path, entries: Iterable[Entry], values: dict[str, Plain], framew
 
 
 def _put(file: Any, name: str, shape: tuple[int, ...], dtype: str, content: bytes) -> None:
-    tensor = b"".join(b"\x08" + _number(length) for length in shape)
-    tensor += _text(2, dtype.encode()) + b"\x1a" + _number(len(content))
-    value = _text(1, name.encode()) + b"\x12" + _number(len(tensor) + len(content)) + tensor
-    file.write(b"\x0a" + _number(len(value) + len(content)) + value)
+    tensor = b"".join(b"\x08" + protobuf.number(length) for length in shape)
+    tensor += protobuf.field(2, dtype.encode()) + b"\x1a" + protobuf.number(len(content))
+    value = protobuf.field(1, name.encode()) + b"\x12" + protobuf.number(len(tensor) + len(content)) + tensor
+    file.write(b"\x0a" + protobuf.number(len(value) + len(content)) + value)
     file.write(content)
-
-
-def _text(field: int, text: bytes) -> bytes:
-    return bytes([field << 3 | 2]) + _number(len(text)) + text
-
-
-def _number(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)

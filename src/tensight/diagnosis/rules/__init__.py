@@ -31,10 +31,12 @@ from tensight.diagnosis.rules.distributed import (
     ReplicasDiverge,
 )
 from tensight.diagnosis.rules.divergence import KlDivOnProbabilities
+from tensight.diagnosis.rules.drawing import FewSamplesDrawn
 from tensight.diagnosis.rules.evaluation import TrainModeInEvaluation
 from tensight.diagnosis.rules.gradient_flow import DeadRelu, ExplodingSignal
 from tensight.diagnosis.rules.guides import AverageLost, GuideInTrainingMode
 from tensight.diagnosis.rules.initialisation import ConstantInit, HugeInit, ZeroInit
+from tensight.diagnosis.rules.labels import ConstantLabels
 from tensight.diagnosis.rules.language import PaddingNotIgnored, TargetsNotShifted
 from tensight.diagnosis.rules.leaking import GradientsOfAnotherLoss
 from tensight.diagnosis.rules.learning_rate import LrDecaysTooFast, LrIsZero, LrTooHigh, LrTooLow
@@ -46,6 +48,7 @@ from tensight.diagnosis.rules.loss_definition import (
     SoftmaxOverBatchDim,
     SumInsteadOfMean,
 )
+from tensight.diagnosis.rules.loss_reading import OverlapOfRaw, RowsCutAcross, SignedTargets
 from tensight.diagnosis.rules.loss_sign import LossSignFlipped, LossUnboundedBelow
 from tensight.diagnosis.rules.mode import BatchNormOfOne, DropoutInEval, EvalModeInTraining
 from tensight.diagnosis.rules.nonfinite import NonFinite
@@ -62,11 +65,14 @@ from tensight.diagnosis.rules.precision import (
     LostUpdates,
     ScaleKeepsFalling,
 )
+from tensight.diagnosis.rules.rebuilding import OptimizerRebuilt
 from tensight.diagnosis.rules.resource import GraphRetained, RecompilationStorm
 from tensight.diagnosis.rules.restoring import WeightsNotRestored
 from tensight.diagnosis.rules.rising import LrKeepsRising
 from tensight.diagnosis.rules.saturation import SaturatedActivation, TinyInit
+from tensight.diagnosis.rules.sequences import BatchAndTimeSwapped
 from tensight.diagnosis.rules.starting import CheckpointDoesNotFit, EvaluationInputsDiffer
+from tensight.diagnosis.rules.unreached import GradientsNeverUsed, LossReachesNothing, OutputNotUsed
 from tensight.diagnosis.rules.unused import ModuleNeverUsed
 from tensight.diagnosis.rules.vanishing import VanishingGradient
 from tensight.diagnosis.rules.waiting import DataLoadingStarvation
@@ -160,6 +166,16 @@ RULES: tuple[type[Rule], ...] = (
     LossUnboundedBelow,
     InputTooSmall,
     LrKeepsRising,
+    FewSamplesDrawn,
+    SignedTargets,
+    RowsCutAcross,
+    OverlapOfRaw,
+    ConstantLabels,
+    OptimizerRebuilt,
+    LossReachesNothing,
+    OutputNotUsed,
+    BatchAndTimeSwapped,
+    GradientsNeverUsed,
 )
 
 

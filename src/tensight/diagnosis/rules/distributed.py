@@ -86,7 +86,7 @@ class ReplicasDiverge(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         for _, event in case.noted.of("replicas_differ"):
-            if event.values.get("kind") in ("weight", "buffer", "copy"):
+            if event.values.get("kind") in ("weight", "buffer", "copy", "alone"):
                 yield differing.conclude(event, case.parts.values())
                 return
 

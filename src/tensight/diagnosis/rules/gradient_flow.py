@@ -15,6 +15,7 @@ from tensight.diagnosis.words import called, number, where
 from tensight.records import Finding, Observation, TensorInfo
 
 DEAD_STEPS = 3  # observed steps in a row without one active unit
+NEAR = 20  # steps that a wild update may lie before the death it brought about
 EXPLODED = 1e4  # gradient norm over weight norm before training has moved anything
 AMPLIFIED = 1e3  # how much larger a module's output is than what came before it
 ABSURD = 100.0  # a first loss over that of guessing: no training was meant to begin there
@@ -124,7 +125,8 @@ class DeadRelu(Rule):
             if is_relu(other) and one.stats.zero == one.stats.count
         ]
         lr = case.lr()
-        cause, thrown, fix = self._cause(case, since)
+        alive = max((kept.step for kept in steps if kept.step < since and kept.last(info.id)), default=0)
+        cause, thrown, fix = self._cause(case, since, alive)
         if last:
             cause = (
                 f"; it is the last thing the model does, so the output is 0 for every sample and no layer learns{cause}"
@@ -161,8 +163,11 @@ class DeadRelu(Rule):
         )
 
     @staticmethod
-    def _cause(case: Case, since: int) -> tuple[str, int | None, tuple[str, ...]]:
-        """What threw the units out of reach: in words, the step of the update that did, and what to do."""
+    def _cause(case: Case, since: int, alive: int) -> tuple[str, int | None, tuple[str, ...]]:
+        """What threw the units out of reach: in words, the step of the update that did, and what to do.
+
+        `alive` is the last step in which a unit was seen to fire: what came long before it did not kill them by itself.
+        """
         largest = max(
             (abs_max(one.stats) for kept in case.beginning[:3] for one, _ in kept.of_kind("input")), default=0.0
         )
@@ -178,7 +183,7 @@ class DeadRelu(Rule):
             fix.insert(0, "normalise the inputs: (x - mean) / std")
         return (
             said,
-            wild[0][0] if wild else None,
+            next((step for step, _ in wild if step >= alive - NEAR), None),
             (*fix, "use LeakyReLU or GELU, or a normalisation layer before the ReLU"),
         )
 

@@ -10,7 +10,7 @@ from tensight.diagnosis.kept import rms
 from tensight.diagnosis.ledger import Entry
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE, replay_of, tried
-from tensight.diagnosis.series import Series
+from tensight.diagnosis.series import Series, Trend
 from tensight.diagnosis.words import at, median, number, plural, where
 from tensight.records import Finding, Part, Source
 
@@ -19,6 +19,7 @@ UNSETTLED = 0.2  # the same, in half of all steps
 LOST = 1e-5  # updates that never exceeded this share of the weight
 FEW = 30  # updates before one may say that nothing moves
 LONG = 100  # and before one may say so of a rate that is still rising
+NOWHERE = 0.02  # share of a weight that all updates of a run together could have changed
 
 
 def _optimizer(case: Case) -> tuple[Part | None, Source | None, str]:
@@ -81,8 +82,10 @@ class LrTooHigh(Rule):
     def _never_settles(self, case: Case, begin: float) -> Finding | None:
         """A bounded loss cannot run away: updates stay as large as the weights, and the loss no lower than before."""
         trend = case.loss.trend()
-        if trend is None or case.steps < FEW or trend.end < max(begin, 0.9 * trend.begin):
+        if trend is None or case.steps < FEW:
             return None
+        if trend.end < max(begin, 0.9 * trend.begin):
+            return self._thrown_away(case, trend)
         largest: dict[int, tuple[int, Entry, float]] = {}
         for kept, entry, ratio in case.updates_seen():
             if kept.step not in largest or ratio > largest[kept.step][2]:
@@ -90,6 +93,25 @@ class LrTooHigh(Rule):
         if len(largest) < 10 or median([ratio for _, _, ratio in largest.values()]) < UNSETTLED:
             return None
         return self._say(case, list(largest.values()), (case.last_step, trend.end), 0.82, "training never settles")
+
+    def _thrown_away(self, case: Case, trend: Trend) -> Finding | None:
+        """A rate that rose so far that weights were replaced by their updates, and guessing is all that is left."""
+        chance = case.chance_loss()
+        if chance is None or trend.end < 0.95 * chance:
+            return None
+        wild = [(kept.step, e, ratio) for kept, e, ratio in case.updates_seen() if ratio > WILD and e.matrix]
+        if len(wild) < 3 or max(ratio for _, _, ratio in wild) < 1:
+            return None
+        first, last = case.beginning[:1], case.latest(1)
+        grown = [
+            now.abs_mean > 5 * then.abs_mean
+            for _, entry, _ in wild
+            for then, now in [(first[0].weight(entry), last[0].weight(entry))]
+            if then is not None and now is not None and then.abs_mean and now.abs_mean
+        ]
+        if not grown or not all(grown):
+            return None
+        return self._say(case, wild, (case.last_step, trend.end), 0.82, "training never settles")
 
     def _say(
         self, case: Case, wild: list[tuple[int, Entry, float]], after: tuple[int, float], confidence: float, what: str
@@ -99,7 +121,7 @@ class LrTooHigh(Rule):
         begin = case.loss.first
         step, entry, ratio = wild[0]
         largest = max(wild, key=lambda one: one[2])
-        rate = lr.first if lr is not None else part.settings.get("lr") if part is not None else None
+        rate = lr.most if lr is not None else part.settings.get("lr") if part is not None else None
         value = float(rate) if isinstance(rate, (int, float)) else None
         named = f"the learning rate {number(value)}" if value is not None else "the learning rate"
         return self.finding(
@@ -148,8 +170,11 @@ class LrTooLow(Rule):
         if part is None or case.order.updates < FEW:
             return []
         lr = case.lr(part.name)
-        trend = case.loss.trend()
-        if lr is None or lr.count < 3 or lr.most <= 0 or trend is None or not trend.flat(0.03):
+        # An optimizer that was made later (a second stage, a training that goes on) answers for its own steps.
+        since = max(0, lr.first_step) if lr is not None else 0
+        updates = case.order.optimizer(part.name).steps if since else case.order.updates
+        trend = case.loss.trend(since)
+        if lr is None or lr.count < 3 or lr.most <= 0 or trend is None or not trend.flat(0.03) or updates < FEW:
             return []
         warming = not constant_or_falling(lr)
         by_epoch = warming and self._by_epoch(case)
@@ -157,11 +182,12 @@ class LrTooLow(Rule):
             return []  # warming up
         ratios = [
             (entry, ratio)
-            for _, entry, ratio in case.updates_seen()
-            if entry.parameter.dtype.startswith("float32") and (entry.matrix or not warming)
+            for kept, entry, ratio in case.updates_seen()
+            if kept.step >= since and entry.parameter.dtype.startswith("float32") and (entry.matrix or not warming)
         ]
         most = 10 * LOST if by_epoch else 3 * LOST if warming else LOST
-        if len(ratios) < 5 or max(ratio for _, ratio in ratios) > most:
+        largest = max((ratio for _, ratio in ratios), default=math.inf)
+        if len(ratios) < 5 or (largest > most and not self._nowhere(case, trend, largest, updates, warming)):
             return []
         if not self._gradients_are_there(case):
             return []
@@ -173,13 +199,13 @@ class LrTooLow(Rule):
                 + (", its warm-up never ends" if by_epoch else " in the whole run" if warming else ""),
                 fault="warmup_never_ends" if by_epoch else "",
                 confidence=0.88,
-                since_step=0,
+                since_step=since,
                 where=where(source, op=f"{kind}.step", network=entry.network),
                 why=f"with learning rate {number(lr.most)} an update changes weights by {number(typical)} of"
                 f" their size (1e-3 is"
                 f" usual): too small to matter. Gradients are there, but after"
-                f" {plural(case.order.updates, 'update')} the"
-                f" loss is {number(trend.end)}, it began at {number(trend.begin)}",
+                f" {plural(updates, 'update')} the"
+                f" loss is {number(trend.end)}, it began at {number(trend.begin)}" + self._resumed(case, since),
                 facts=[
                     ("learning rate, highest so far", lr.most),
                     ("update over weight, median", typical),
@@ -191,6 +217,24 @@ class LrTooLow(Rule):
                 confirm=("raise it 100 times for 50 steps: the loss moves",),
             )
         ]
+
+    @staticmethod
+    def _nowhere(case: Case, trend: Trend, largest: float, updates: int, warming: bool) -> bool:
+        """Whether all updates in one direction would not have moved a weight by much, and guessing is as good."""
+        chance = case.chance_loss()
+        stuck = chance is not None and trend.end > 0.9 * chance
+        return stuck and not warming and updates >= LONG and largest < 10 * LOST and largest * updates < NOWHERE
+
+    @staticmethod
+    def _resumed(case: Case, since: int) -> str:
+        """What to say of an optimizer that came after another one had used up its rate."""
+        before = [series for name, series in case.scalars.items() if name.startswith("lr") and series.last_step < since]
+        if not since or not any(series.most > 100 * series.last for series in before):
+            return ""
+        return (
+            ". The schedule before it had ended at a rate as low: the state of an optimizer brings its learning rate"
+            " along when it is loaded"
+        )
 
     @staticmethod
     def _by_epoch(case: Case) -> bool:
@@ -293,9 +337,12 @@ class LrDecaysTooFast(Rule):
             return []
         trend = case.loss.trend(since=gone)
         chance = case.chance_loss()
-        if trend is None or not trend.flat(0.02) or trend.end < 0.2 * (chance or case.loss.first):
+        if trend is None or not trend.flat(0.02):
+            return []
+        if trend.end < 0.2 * (chance or case.loss.first) and not self._cut_short(case, lr):
             return []
         source = next(iter(case.order.schedulers.values()), None)
+        because, fix = self._because(case)
         return [
             self.finding(
                 "the schedule has used up the learning rate",
@@ -305,8 +352,29 @@ class LrDecaysTooFast(Rule):
                 why=f"the learning rate fell from {number(lr.most)} to below a thousandth of it by step {gone} of"
                 f" {case.last_step + 1} and the loss has stood at {number(trend.end)} since: the rate is too low"
                 f" for most of the"
-                " run. A scheduler that is made for epochs but stepped after each batch does this",
+                f" run. {because}",
                 facts=[("highest rate", lr.most), ("rate now", lr.last), ("step at a thousandth", gone)],
-                fix=("call scheduler.step() once per epoch, or give it the number of steps instead of epochs",),
+                fix=(fix,),
             )
         ]
+
+    @staticmethod
+    def _cut_short(case: Case, lr: Series) -> bool:
+        """Whether the loss was still falling when the rate was first cut."""
+        cut = next((step for step, value in lr.points if value < 0.5 * lr.most), 0)
+        before = [value for step, value in case.loss.points if cut / 2 <= step < cut and math.isfinite(value)]
+        half = len(before) // 2
+        return half >= 4 and median(before[half:]) < 0.9 * median(before[:half])
+
+    @staticmethod
+    def _because(case: Case) -> tuple[str, str]:
+        watching = [part for (kind, _), part in case.parts.items() if kind == "scheduler" and "Plateau" in part.type]
+        if watching and watching[0].settings.get("mode") == "max" and case.loss.last < case.loss.first:
+            return (
+                f'{watching[0].type} with mode="max" takes a falling loss for no progress, and cuts the rate each time',
+                'watch a loss with mode="min"; mode="max" is for an accuracy',
+            )
+        return (
+            "A scheduler that is made for epochs but stepped after each batch does this",
+            "call scheduler.step() once per epoch, or give it the number of steps instead of epochs",
+        )

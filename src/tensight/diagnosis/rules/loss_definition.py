@@ -22,6 +22,7 @@ NOT_LEARNING = frozenset(
         "exploding_gradient",
     }
 )
+LIKELIHOODS = frozenset({"nll_loss", "ctc_loss"})  # that are given log-probabilities
 CALLS = 2  # how often a call must look like this
 
 
@@ -109,7 +110,26 @@ class SoftmaxOverBatchDim(Rule):
             proof = self._proof(site)
             if proof:
                 findings.append(self._say(case, site, proof))
+            elif isinstance(site.first.get("picked_dim"), int) and site.calls >= CALLS:
+                findings.append(self._say_picked(site))
         return findings
+
+    def _say_picked(self, site: LossSite) -> Finding:
+        """A loss written by hand: normalised over one axis, and read along another."""
+        kind, over, along = (site.first.get(name) for name in ("normalised_by", "normalised_dim", "picked_dim"))
+        batch = "the batch, " if over == 0 else ""
+        return self.finding(
+            f"{kind} runs over the wrong dimension" + (", the batch" if over == 0 else ""),
+            confidence=0.94,
+            since_step=site.first_step,
+            where=where(site.source, op=str(kind)),
+            why=f"{kind} normalises over dim {over} ({batch}of what it is given), and the loss then picks the"
+            f" probability of the right class along dim {along}: the classes of a sample do not compete with each"
+            " other, other samples or places do (softmax over the wrong axis)",
+            facts=[("normalised over dim", over), ("classes are picked along dim", along)],
+            fix=(f"normalise over the classes: dim={along}",),
+            confirm=(f"print probabilities.sum({along}): it must give 1 everywhere",),
+        )
 
     @staticmethod
     def _proof(site: LossSite) -> str:
@@ -186,7 +206,9 @@ class NllOnProbabilities(Rule):
 
     fault = "nll_on_probabilities"
     category = "loss-definition"
-    finds = "Probabilities or logits given to nll_loss, which expects log-probabilities: the loss has no floor."
+    finds = (
+        "Probabilities or logits given to nll_loss or ctc_loss, which expect log-probabilities: the loss has no floor."
+    )
     evidence = ("range and row sums of the prediction", "sign of the loss")
     explains = NOT_LEARNING
     every = 10
@@ -194,7 +216,7 @@ class NllOnProbabilities(Rule):
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         findings = []
         for site in case.losses:
-            if site.function != "nll_loss" or site.calls < CALLS or not math.isfinite(site.prediction_max):
+            if site.function not in LIKELIHOODS or site.calls < CALLS or not math.isfinite(site.prediction_max):
                 continue
             if site.prediction_max <= 1e-4:
                 continue  # log-probabilities are never positive
@@ -206,22 +228,29 @@ class NllOnProbabilities(Rule):
         info = maker(case, "softmax") if probabilities else None
         source, module, network = _place(case, info, site)
         what = "probabilities (softmax outputs)" if probabilities else "logits"
+        name = site.function
+        low = min((value for _, value in case.loss.points), default=0.0)
+        negative = f" and has been negative ({number(low)})" if low < 0 else ""
         return self.finding(
-            f"nll_loss gets {what} instead of log-probabilities",
-            fault="" if probabilities else "nll_on_logits",
+            f"{name} gets {what} instead of log-probabilities",
+            fault="" if probabilities else f"{name.removesuffix('_loss')}_on_logits",
             confidence=0.96,
             since_step=site.first_step,
-            where=where(source, module=module, op="nll_loss", network=network),
-            why=f"nll_loss{at(site.source)} expects log-probabilities, which are never above 0; it was given"
+            where=where(source, module=module, op=name, network=network),
+            why=f"{name}{at(site.source)} expects log-probabilities, which are never above 0; it was given"
             f" {what} between"
-            f" {number(site.prediction_min)} and {number(site.prediction_max)}. The loss is then negative"
+            f" {number(site.prediction_min)} and {number(site.prediction_max)}. The loss has no floor then{negative}"
             f" ({number(case.loss.last)} now) and its gradient has nothing to do with the likelihood",
             facts=[
                 ("smallest prediction", site.prediction_min),
                 ("largest prediction", site.prediction_max),
                 ("loss now", case.loss.last),
             ],
-            fix=("use log_softmax(x, dim=1) before nll_loss, or give the logits to cross_entropy",),
+            fix=(
+                "use log_softmax(x, dim=1) before nll_loss, or give the logits to cross_entropy"
+                if name == "nll_loss"
+                else f"normalise over the classes before {name}: log_softmax(x, dim=-1)",
+            ),
         )
 
 

@@ -70,7 +70,8 @@ class UnregisteredParameters(Rule):
                 and not entry.held
                 and entry.first_move < 0
             ]
-            if loose and (any(entry.alive for entry in loose)) and case.order.updates >= 2:
+            lives = any(entry.alive for entry in loose) or _asked_alone(case.optimizer_of(name))
+            if loose and lives and case.order.updates >= 2:
                 findings.append(self._say(case, name, loose))
         return findings
 
@@ -140,6 +141,11 @@ class UnregisteredParameters(Rule):
                 if info is not None and info.source is not None:
                     return info.source
         return case.source_of(network, place) if case.module(network, place) else None
+
+
+def _asked_alone(part: Part | None) -> bool:
+    """Whether gradients are taken of an optimizer's own parameters alone: others have none, however they are used."""
+    return part is not None and part.settings.get("absent_gradients") == "zeros"
 
 
 def _left_behind(part: Part | None) -> set[str]:

@@ -21,6 +21,7 @@ from tensight.records import Kind, Phase, Source, Stats, TensorInfo
 
 _MOST_TEXT = 2 << 30
 _MOST_DEEP = 8
+_LONGEST = 4096  # characters of a line of a stack that are looked at
 _LINE = re.compile(r"File (.+?), line (\d{1,9}), in (.*?)(?:, ?\s*\n?\s*(.*))?$", re.DOTALL)
 _PLACES = {"input_args": "input", "input_kwargs": "input", "input": "input", "output": "output"}
 
@@ -249,7 +250,8 @@ def _user_line(lines: Any) -> Source | None:
 def _line(text: Any) -> Source | None:
     if not isinstance(text, str):
         return None
-    found = _LINE.search(text)
+    text = text[:_LONGEST]
+    found = _LINE.match(text, max(0, text.find("File ")))
     if found is None:
         return source_line(text)
     return Source(found[1].strip('"'), int(found[2]), (found[4] or "").strip(), found[3].strip())

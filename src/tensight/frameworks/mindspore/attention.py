@@ -5,13 +5,14 @@ Attention is known by its softmax: over scores that are as many as there are pos
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from mindspore import Tensor
+from mindspore import Parameter, Tensor
 
 from tensight.frameworks.adapter import Array
-from tensight.frameworks.mindspore.values import view, widened
+from tensight.frameworks.mindspore.operators import arguments, public_name
+from tensight.frameworks.mindspore.values import dtype_name, view, widened
 from tensight.frameworks.mindspore.watching import Watching
 from tensight.frameworks.source import user_source
 from tensight.records.event import Value
@@ -23,20 +24,40 @@ STEPS = 6  # that are looked at
 FEWEST = 4  # positions; fewer are no sequence
 _MOST_OF_A_STEP = 8
 _MOST_VALUES = 4_000_000
+_CARRIES = ("cast", "div", "mul", "reshape")  # what may stand between a mask that is added and the softmax
 
 
 class Attention:
-    """Told of every softmax in the forward pass."""
+    """Told of every operator in the forward pass of the first steps, and of every softmax."""
 
     def __init__(self, watching: Watching, cells: Cells) -> None:
         self._watching = watching
         self._cells = cells
         self._step = -1
         self._told = 0
+        self._sum: tuple[Tensor, Tensor, Tensor] | None = None  # what an addition gave last, and was given
 
-    def made(self, weights: Tensor) -> None:
+    def ran(self, name: str, args: Any, result: Any) -> None:
+        """An operator has run: one that may add a mask to scores is remembered until the next."""
+        if not self._cells.stack or not isinstance(result, Tensor):
+            return
+        known = public_name(name)
+        if known == "add" and result.ndim >= 3 and min(result.shape[-2:]) >= FEWEST and result.size <= _MOST_VALUES:
+            given = [value for value in arguments(args) if isinstance(value, Tensor)]
+            self._sum = (result, given[0], given[1]) if len(given) == 2 else None
+        elif known in _CARRIES and self._sum is not None:
+            given = [value for value in arguments(args) if isinstance(value, Tensor)]
+            if given and given[0].data_ptr() == self._sum[0].data_ptr():
+                self._sum = (result, *self._sum[1:])
+
+    def forget(self) -> None:
+        """The pass is over: nothing of it is kept alive."""
+        self._sum = None
+
+    def made(self, weights: Tensor, args: Any) -> None:
         """A softmax has returned."""
         watching = self._watching
+        added, self._sum = self._sum, None
         step = watching.sink.step
         if step != self._step:
             self._step, self._told = step, 0
@@ -56,7 +77,27 @@ class Attention:
         values |= looked_at(array)
         open_ = array.reshape(shape[0], -1, columns).max(1) > 0
         values |= only_padding(open_, self._cells.losses.tokens)
+        scores = next((value for value in arguments(args) if isinstance(value, Tensor)), None)
+        if added is not None and scores is not None and scores.data_ptr() == added[0].data_ptr():
+            values |= binary_mask(added[1:])
         watching.sink.event("attention", network, values, user_source())
+
+
+def binary_mask(given: tuple[Tensor, ...]) -> dict[str, Value]:
+    """Whether one of two tensors that were added holds 0 and 1 and nothing else: as a mask it shuts nothing.
+
+    >>> import mindspore
+    >>> binary_mask((mindspore.Tensor([[0.3, 0.4]]), mindspore.Tensor([[1.0, 0.0]])))
+    {'binary': True, 'mask': 'float32'}
+    """
+    for tensor in given:
+        if isinstance(tensor, Parameter) or tensor.ndim < 2:
+            continue
+        array = widened(view(tensor))
+        ones, zeros = int((array == 1).sum()), int((array == 0).sum())
+        if ones and zeros and ones + zeros == array.size:
+            return {"binary": True, "mask": dtype_name(tensor)}
+    return {}
 
 
 def looked_at(weights: Array) -> dict[str, Value]:

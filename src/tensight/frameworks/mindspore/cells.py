@@ -66,7 +66,7 @@ class Cells:
         if _get_mode() == mindspore.GRAPH_MODE:
             return self._graph
         if self.stack:
-            return self._inner if self._networks.cell(cell) or self._newcomer(cell) else None
+            return self._inner if self._networks.cell(cell) or self._newcomer(cell, args) else None
         if isinstance(cell, nn.LossBase):
             return self._loss
         return self._outermost if self._networks.is_model(cell) and has_tensor(args, kwargs) else None
@@ -104,10 +104,14 @@ class Cells:
         self._watching.probe("loss cell", self.losses.called, cell, args, result)
         return result
 
-    def _newcomer(self, cell: nn.Cell) -> Cell_ | None:
-        """A cell inside a known network that was not there before: the network has changed."""
-        self._networks.declare(self.stack[0].cell.network)
-        return self._networks.cell(cell)
+    def _newcomer(self, cell: nn.Cell, args: Any) -> Cell_ | None:
+        """A cell inside a known network that was not there before.
+
+        What is fed the batch itself may be another model, a teacher say, that is kept out of this one on purpose.
+        """
+        caller = self.stack[-1].cell
+        trains = self.records and any(id(tensor) not in self._fed for _, tensor in tensors(args, ""))
+        return self._networks.newcomer(caller.network, caller.path, cell, trains=trains)
 
     # the outermost cell
 

@@ -9,13 +9,11 @@ from typing import Any
 
 from mindspore import Tensor, nn
 
-from tensight.frameworks.crash import Crash, Input, failed_expression, is_known, operands, operator_of, value_of
+from tensight.frameworks.crash import Crash, Frame, Input, find_call, is_known, operands, value_of
 from tensight.frameworks.mindspore.networks import OPTIMIZERS
 from tensight.frameworks.mindspore.operators import public_name
 from tensight.frameworks.mindspore.values import Unjudged, dtype_name, view
 from tensight.frameworks.source import is_user_file, source_of
-
-Frame = tuple[FrameType, int, int]
 
 # Where MindSpore's compiler was in the user's code: '# 2 In file /home/me/train.py:12~14, 8~30'.
 _COMPILED = re.compile(r"# (?:\d+ )?In file ([^\n]+?):(\d+)(?:~\d+)?, \d+~\d+")
@@ -33,15 +31,7 @@ def add_to(crash: Crash, frames: list[Frame]) -> None:
     _cell(crash, frames)
     _stage(crash, frames)
     compiled = _COMPILED.findall(crash.message)
-    for frame, line, instruction in reversed(frames):
-        expression = failed_expression(frame.f_code, line, instruction)
-        found = _tensors(frame, expression) if expression is not None else []
-        if found and expression is not None:
-            crash.inputs = found
-            crash.call, crash.operator = ast.unparse(expression), operator_of(expression)
-            break
-        if is_user_file(frame.f_code.co_filename):
-            break
+    find_call(crash, frames, _tensors)
     if compiled and crash.phase == "compile":
         users = [place for place in compiled if is_user_file(place[0])]
         if users:

@@ -16,6 +16,7 @@ import numpy as np
 from mindspore import Parameter, Tensor
 
 from tensight.frameworks.adapter import Array
+from tensight.frameworks.facts import Fact, words
 from tensight.frameworks.mindspore import operator_facts as facts
 from tensight.frameworks.mindspore.operators import MOVES, Call
 from tensight.frameworks.mindspore.values import dtype_name
@@ -151,7 +152,7 @@ class FirstBad:
         return self._backward(parameters)
 
     def _forward(self, origin: Origin) -> Seen:
-        about: dict[str, facts.Fact] = {
+        about: dict[str, Fact] = {
             "kind": origin.kind,
             "name": origin.name,
             "spoilt_operators": origin.reached,
@@ -193,14 +194,14 @@ class FirstBad:
         return None
 
     def _in_backward(self, call: Call, value: Array, came: dict[int, Gradient]) -> Seen:
-        about: dict[str, facts.Fact] = {"kind": "made", "name": "", **facts.bad_facts(value)}
+        about: dict[str, Fact] = {"kind": "made", "name": "", **facts.bad_facts(value)}
         about["dtype"] = dtype_name(call.outputs[0]) if call.outputs else ""
         incoming = next((came[t.data_ptr()].value for t in call.outputs if t.data_ptr() in came), None)
         if incoming is not None and incoming.shape == value.shape:
             about["incoming_zero_at_bad"] = int((incoming[~np.isfinite(value)] == 0).sum())
         return self._seen(call, "backward", about)
 
-    def _seen(self, call: Call, phase: Phase, about: dict[str, facts.Fact]) -> Seen:
+    def _seen(self, call: Call, phase: Phase, about: dict[str, Fact]) -> Seen:
         values: dict[str, Array] = {}
         said: list[str] = []
         for index, tensor in enumerate(call.inputs):
@@ -208,7 +209,7 @@ class FirstBad:
             if array is None:
                 continue
             described = facts.numbers(array, dtype_name(tensor))
-            said.append(facts.words(described))
+            said.append(words(described))
             about |= {f"in.{index}.{key}": fact for key, fact in described.items()}
             if array.size <= _KEEP_NUMBERS:
                 values[f"input.{index}"] = array.copy()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mindspore import Tensor
 
-from tensight.frameworks.mindspore.attention import Attention
+from tensight.frameworks.mindspore.attention import STEPS, Attention
 from tensight.frameworks.mindspore.watching import Watching
 
 if TYPE_CHECKING:
@@ -33,21 +33,26 @@ class Functions:
     def __init__(self, watching: Watching, cells: Cells) -> None:
         self._watching = watching
         self._cells = cells
-        self._attention = Attention(watching, cells)
+        self.attention = Attention(watching, cells)
 
-    def ran(self, name: str, result: Any) -> None:
+    def ran(self, name: str, args: Any, result: Any) -> None:
         """An operator has run."""
+        watching = self._watching
+        if not watching.all:
+            return
         function = OPERATORS.get(name)
-        if function is not None and self._watching.all:
-            self._watching.probe("activation function", self._seen, function, result)
+        if function is not None:
+            watching.probe("activation function", self._seen, function, args, result)
+        elif not watching.busy and not watching.backward and watching.sink.step < STEPS:
+            watching.probe("attention", self.attention.ran, name, args, result)
 
-    def _seen(self, function: str, result: Any) -> None:
+    def _seen(self, function: str, args: Any, result: Any) -> None:
         cells = self._cells
         if not cells.stack or self._watching.busy or not isinstance(result, Tensor):
             return
         frame = cells.stack[-1]
         if function == "softmax" and cells.phase == "forward":
-            self._attention.made(result)
+            self.attention.made(result, args)
         if frame.cell.activation:
             return  # the cell's own output says it
         place = f"{function}.{frame.count(function)}"

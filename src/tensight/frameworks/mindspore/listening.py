@@ -32,7 +32,7 @@ class Listening:
         self._mode: Any = dispatching(self, cells.where, watching.probe, light=self._ran, deep=lambda: self._deep)
 
     def _ran(self, name: str, args: Any, result: Any) -> None:
-        self._functions.ran(name, result)
+        self._functions.ran(name, args, result)
         self.expressions.ran(name, args, result)
 
     def enter(self, *, functions: bool) -> bool:
@@ -54,6 +54,7 @@ class Listening:
     def leave(self) -> None:
         self._depth -= 1
         if self._depth == 0:
+            self._functions.attention.forget()
             self._mode.__exit__(None, None, None)
 
     def given(self, tensors: list[Tensor]) -> None:

@@ -28,6 +28,7 @@ _SETTINGS = (
     *("p", "keep_prob", "axis", "dim", "use_batch_statistics", "momentum", "eps", "in_channels", "out_channels"),
     *("epsilon", "approximate", "alpha", "pad_mode", "padding", "has_bias"),
 )
+_OWN = ("_cells", "_params", "_buffers", "_params_list")  # where a cell keeps what it knows of
 _RUNNING = ("moving_mean", "moving_variance")
 
 
@@ -122,7 +123,21 @@ class Known:
         self.fresh = True  # weights are not yet observed
         self.compiled = False
         self.inputs: dict[str, Slot] = {}
+        self.hidden: list[tuple[str, weakref.ref[nn.Cell]]] = []  # layers in plain lists and dicts, by their place
         self.source = user_source()
+
+    def parts(self) -> Iterator[tuple[str, nn.Cell, bool]]:
+        """Each cell with its path, and whether the network itself knows of it."""
+        root = self.root()
+        if root is None:
+            return
+        for path, cell in root.cells_and_names():
+            yield path, cell, True
+        for place, ref in self.hidden:
+            hidden = ref()
+            if hidden is not None:
+                for path, cell in hidden.cells_and_names():
+                    yield (f"{place}.{path}" if path else place), cell, False
 
 
 class Networks:
@@ -192,7 +207,7 @@ class Networks:
         first: dict[int, str] = {}
         network.weights = []
         network.cells = []
-        for path, cell in root.cells_and_names():
+        for path, cell, registered in network.parts():
             known = self.cell(cell)
             if known is None or known.network is not network or known.path != path:
                 known = self._cells[cell] = Cell_(cell, network, path)
@@ -213,6 +228,7 @@ class Networks:
                         module=path,
                         tied_to="" if tied == name else tied,
                         optimizer="" if weight is None else weight.holder,
+                        registered=registered,
                     )
                 )
                 if weight is not None:
@@ -228,6 +244,22 @@ class Networks:
             )
         )
 
+    def newcomer(self, network: Known, owner: str, cell: nn.Cell, *, trains: bool) -> Cell_ | None:
+        """A cell that was called inside a network and is not known: the network has changed, or does not know of it.
+
+        `owner` is the path of the cell that called it, `trains` whether a gradient passes through it.
+        """
+        cells = {path: part for path, part, _ in network.parts()}
+        if not any(part is cell for part in cells.values()):
+            if not trains or not has_parameters(cell):
+                return None
+            place = place_in(cells.get(owner), cell)
+            if place is None:
+                return None
+            network.hidden.append((f"{owner}.{place}" if owner else place, weakref.ref(cell)))
+        self.declare(network)
+        return self.cell(cell)
+
     def _own(self, value: Tensor, network: str, path: str, slot: str, kind: Kind, of: str) -> Weight:
         known = self.weight(value)
         if known is None or (known.network, known.node, known.slot, known.kind) != (network, path, slot, kind):
@@ -237,6 +269,17 @@ class Networks:
     def _name(self, root: nn.Cell) -> str:
         base = variable_name(root) or type(root).__name__
         return free_name(base, (network.name for network in self.all))
+
+
+def place_in(owner: nn.Cell | None, wanted: nn.Cell) -> str | None:
+    """Where a cell hangs in another that does not know of it: 'blocks.0' for a plain list."""
+    for name, value in (vars(owner) if owner is not None else {}).items():
+        if name in _OWN or not isinstance(value, (list, tuple, dict)):
+            continue
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            if part is wanted:
+                return f"{name}.{key}"
+    return None
 
 
 def own_tensors(cell: nn.Cell) -> Iterator[tuple[str, Tensor, Kind]]:

@@ -27,6 +27,7 @@ from tensight.frameworks.torch.compiled import Compiled
 from tensight.frameworks.torch.created import Created
 from tensight.frameworks.torch.cuts import Cuts
 from tensight.frameworks.torch.graphs import Graphs
+from tensight.frameworks.torch.limits import Limits
 from tensight.frameworks.torch.loaders import Loaders
 from tensight.frameworks.torch.loading import Loading
 from tensight.frameworks.torch.losses import Losses
@@ -42,6 +43,7 @@ from tensight.frameworks.torch.schedules import Clipping, Schedulers
 from tensight.frameworks.torch.statistics import ORDINARY
 from tensight.frameworks.torch.strangers import Strangers
 from tensight.frameworks.torch.structure import Structure
+from tensight.frameworks.torch.symmetry import Symmetry
 from tensight.frameworks.torch.updates import Updates
 from tensight.frameworks.torch.watching import Watching, to_numpy
 from tensight.records import Needs, Stats
@@ -94,6 +96,8 @@ class TorchAdapter:
         Loading(watching, self.networks, patches)
         casts = Casts(watching, patches)
         self.optimizers.before_step.append(casts.before_update)
+        Limits(watching, patches)
+        self.optimizers.before_step.append(Symmetry(watching, self.networks).before_update)
         self.backward.on_root.append(Cuts(watching, self.networks).root)
         self.backward.on_root.append(Permuted(watching, patches).root)
         self.backward.on_root.append(Strangers(watching, self.networks).root)
@@ -106,11 +110,11 @@ class TorchAdapter:
             agreement = Agreement(watching, self.networks, replicas, collectives)
             self.optimizers.before_step.append(watching.probe("agreement", agreement.before_update))
             self.optimizers.after_step.append(watching.probe("agreement", agreement.after_update))
-        self.compiled = Compiled(watching, self.networks, self.calls, patches)
+        self.operators = OperatorLevel(watching)
+        self.compiled = Compiled(watching, self.networks, self.calls, self.operators, patches)
         self.calls.compiled_ended = self.compiled.ended
         self.backward.on_root.append(self.compiled.judge)
         Reading(watching, patches)
-        self.operators = OperatorLevel(watching)
         self.operators.follow()
         self.structure = Structure(watching, self.networks)
         self.optimizers.before_step.append(self.structure.updated)

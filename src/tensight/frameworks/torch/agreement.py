@@ -36,7 +36,10 @@ Members = list[tuple[str, torch.Tensor]]
 
 
 class Group:
-    """Tensors that the same ranks should hold alike. `kind`: 'weight', 'gradient', 'buffer', 'copy', 'collective'."""
+    """Tensors that the same ranks should hold alike.
+
+    `kind`: 'weight', 'gradient', 'buffer', 'copy', 'alone' (a network that nobody keeps alike), 'collective'.
+    """
 
     def __init__(self, kind: str, network: str, ranks: tuple[int, ...]) -> None:
         self.kind = kind
@@ -74,7 +77,7 @@ class Agreement:
     def before_update(self) -> None:
         """Gradients, as all ranks should have them now."""
         if self.due(self._updates) and self.replicas.position is not None:
-            self._take(list(self._replicated(self._gradients)))
+            self._take([*self._replicated(self._gradients), *self._alone()])
 
     def after_update(self) -> None:
         """Weights, buffers and copies, behind the update."""
@@ -153,6 +156,21 @@ class Agreement:
                 root = model.ref()
                 if root is not None and any(held.optimizer for held in model.parameters):
                     yield model.name, root, tuple(range(position[1])), frozenset()
+
+    def _alone(self) -> Iterator[Group]:
+        """Trained networks that no wrapper knows of, beside one that has a wrapper."""
+        wrappers, position = self.replicas.wrappers(), self.replicas.position
+        if not wrappers or position is None:
+            return
+        known = {id(one) for wrapper in wrappers for one in wrapper.module.parameters()}
+        for model in self.networks.models.values():
+            found = [
+                (held, tensor) for held in model.parameters if (tensor := held.ref()) is not None and held.optimizer
+            ]
+            if found and all(_plain(tensor) and id(tensor) not in known for _, tensor in found):
+                group = Group("alone", model.name, tuple(range(position[1])))
+                group.members = [(held.name, tensor) for held, tensor in found]
+                yield group
 
     def _held(self, network: str, module: nn.Module, ranks: tuple[int, ...], ignored: frozenset[str]) -> list[Group]:
         weights, buffers = Group("weight", network, ranks), Group("buffer", network, ranks)

@@ -116,6 +116,8 @@ class Calls:
         sink.forward(entry.network, module.training)
         batch = _batch_size(args, kwargs)
         values = {"training": module.training, "grad": grad, "batch": batch}
+        if grad and any(isinstance(one, torch.Tensor) and one.requires_grad for one in args):
+            values["input_requires_grad"] = True
         model = self.networks.models.get(entry.network)
         if not grad and model is not None:
             values |= mark(model, sink.step)

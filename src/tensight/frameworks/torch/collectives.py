@@ -6,6 +6,7 @@ Ranks that call them in another order hang, or, when shapes happen to fit, silen
 from __future__ import annotations
 
 import functools
+import weakref
 import zlib
 from typing import Any
 
@@ -31,7 +32,7 @@ class Collectives:
     def __init__(self, watching: Watching, networks: Networks, patches: Patches) -> None:
         self.watching = watching
         self.networks = networks
-        self._calls: list[tuple[str, str, int, int]] = []  # name, what it was given, where that lies, line
+        self._calls: list[tuple[str, str, weakref.ref | None, int]] = []  # name, what it was given, itself, line
         self._inside = False
         if torch.distributed.is_available():
             for name in NAMES:
@@ -60,11 +61,11 @@ class Collectives:
         first = args[0] if args else next(iter(kwargs.values()), None)
         tensor = first if isinstance(first, torch.Tensor) else None
         line = user_source()
-        what, place = "", 0
+        what, itself = "", None
         if tensor is not None:
             what = f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(map(str, tensor.shape))}]"
-            place = tensor.data_ptr() if type(tensor) in (torch.Tensor, torch.nn.Parameter) else 0
-        self._calls.append((name, what, place, 0 if line is None else line.line))
+            itself = weakref.ref(tensor) if type(tensor) in (torch.Tensor, torch.nn.Parameter) else None
+        self._calls.append((name, what, itself, 0 if line is None else line.line))
 
     def forget(self) -> None:
         """A step is over."""
@@ -76,8 +77,10 @@ class Collectives:
             return [], []
         names = self._names()
         words = []
-        for name, what, place, line in self._calls[:SLOTS]:
-            known = names.get(place)
+        for name, what, itself, line in self._calls[:SLOTS]:
+            # A tensor that is gone has no name: what lies in its place by now is another one, on each rank another.
+            tensor = itself() if itself is not None else None
+            known = names.get(tensor.data_ptr()) if tensor is not None else None
             words.append(f"{name} of {known}" if known else f"{name} of {what} (line {line})" if what else name)
         sums = [zlib.crc32(word.encode()) for word in words]
         rest = [(name, what) for name, what, _, _ in self._calls[SLOTS:]]

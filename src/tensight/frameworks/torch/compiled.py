@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,8 +21,10 @@ from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import variable_name
 from tensight.frameworks.torch.calls import MOST_CALLS, MOST_EVALUATIONS, Calls
 from tensight.frameworks.torch.compiled_counts import Counts
+from tensight.frameworks.torch.compiled_operators import CompiledOperators, key_of
 from tensight.frameworks.torch.compiled_plan import Mark, Plan, line_of, plan
 from tensight.frameworks.torch.networks import Entry, Model, Networks
+from tensight.frameworks.torch.operators_level import OperatorLevel
 from tensight.frameworks.torch.watching import Watched, Watching
 from tensight.records import Kind, Phase
 
@@ -34,18 +37,23 @@ def look(x: torch.Tensor, key: str, kind: int, indices: list[int]) -> None:
     """Called by compiled code."""
     compiled = _attached[0]() if _attached else None
     if compiled is not None and compiled.watching.deep:
-        compiled.look(x, key, kind, indices)
+        (compiled.look if indices else compiled.look_at_operator)(x, key, kind, indices)
 
 
 class Compiled:
     """Watches what torch.compile makes."""
 
-    def __init__(self, watching: Watching, networks: Networks, calls: Calls, patches: Patches) -> None:
+    def __init__(
+        self, watching: Watching, networks: Networks, calls: Calls, level: OperatorLevel, patches: Patches
+    ) -> None:
         self.watching = watching
         self.networks = networks
         self.calls = calls
         self.counts = Counts()
         self.look = watching.probe("compiled code", self._look)
+        self.look_at_operator = watching.probe("compiled code", self._look_at_operator)
+        self.operators = CompiledOperators(watching, level)
+        self._level = level
         self._patches = patches
         self._plans: dict[str, Plan] = {}
         self._captured: set[str] = set()  # networks of which a graph was captured
@@ -116,7 +124,8 @@ class Compiled:
 
     def _inductor(self, wrapper: Any, model: GraphModule, takes_settings: bool) -> dict[str, Any] | None:
         found = self._plan(model)
-        if not found.marks:
+        found.operators = getattr(self.watching.sink, "operators_ahead", self.watching.sink.level == "op")
+        if not found.marks and not found.operators:
             return None
         from torch._inductor import config
 
@@ -130,10 +139,18 @@ class Compiled:
 
         if not self._hooked:
             from torch._inductor.graph import GraphLowering
+            from torch._inductor.output_code import CompiledFxGraph
 
             self._hooked = True
             compiled_marks.on_probe(look)
             self._patches.wrap(GraphLowering, "finalize", self._around_finalize)
+            self._patches.wrap(CompiledFxGraph, "__call__", self._around_code)
+        if found.operators:
+            self._gap(
+                "operators inside compiled code that are fused with others",
+                "compiled code never keeps their values in memory",
+                "those whose values it keeps are shown; run without compile to see each operator",
+            )
         return compiled_passes.settings(found, {**_flags(config), **wrapper.config})
 
     def _around_finalize(self, original: Any) -> Any:
@@ -144,11 +161,25 @@ class Compiled:
 
         return finalize
 
-    @staticmethod
-    def _add_probes(graph: Any) -> None:
-        from tensight.frameworks.torch import compiled_probes
+    def _around_code(self, original: Any) -> Any:
+        """Operators that compiled code calls are not told a second time."""
+        level = self._level
 
-        compiled_probes.add(graph)
+        def __call__(code, inputs):
+            level.compiled += 1
+            try:
+                return original(code, inputs)
+            finally:
+                level.compiled -= 1
+
+        return __call__
+
+    def _add_probes(self, graph: Any) -> None:
+        from tensight.frameworks.torch import compiled_passes, compiled_probes
+
+        found = compiled_passes.plan_now()
+        if found is not None:
+            compiled_probes.add(graph, partial(key_of, entry_of=self._entry) if found.operators else None)
 
     @staticmethod
     def _hindrance(model: GraphModule, settings: dict[str, Any]) -> str:
@@ -250,6 +281,14 @@ class Compiled:
                     self._shown.add(id(mark.entry))
                     watched = self._watched(mark, call, x, phase)
                     watching.look(watched, mark.shaped(x), phase, scale)
+
+    def _look_at_operator(self, x: torch.Tensor, key: str, kind: int, _: list[int]) -> None:
+        watching = self.watching
+        if kind == _BACKWARD:
+            self.operators.look(x, key, "backward")
+        elif not watching.foreign():
+            outside: Phase = "evaluation" if kind == _INFERENCE else "forward"
+            self.operators.look(x, key, watching.phase if watching.outermost else outside)
 
     def _may_look(self, found: Plan, kind: int) -> bool:
         watching = self.watching

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch._inductor import config
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch.fx import Graph
 
-from tensight.frameworks.torch import compiled_marks, compiled_plan, compiled_probes
+from tensight.frameworks.torch import compiled_marks, compiled_operators, compiled_plan, compiled_probes
 from tensight.frameworks.torch.compiled_plan import Plan
 
-_FILES = tuple(module.__file__ for module in (compiled_marks, compiled_plan, compiled_probes))
+_FILES = tuple(module.__file__ for module in (compiled_marks, compiled_operators, compiled_plan, compiled_probes))
 
 
 class _Insert(CustomGraphPass):
@@ -23,7 +24,7 @@ class _Insert(CustomGraphPass):
         compiled_marks.insert(graph, self.plan)
 
     def uuid(self) -> Any:
-        return get_hash_for_files(_FILES, f"insert {self.plan.key}")
+        return get_hash_for_files(_FILES, f"insert {self.plan.key}{_operators(self.plan)}")
 
 
 class _Remove(CustomGraphPass):
@@ -36,7 +37,18 @@ class _Remove(CustomGraphPass):
         compiled_marks.remove(graph)
 
     def uuid(self) -> Any:
-        return get_hash_for_files(_FILES, f"remove {self.plan.key}")
+        return get_hash_for_files(_FILES, f"remove {self.plan.key}{_operators(self.plan)}")
+
+
+def _operators(plan: Plan) -> str:
+    return " operators" if plan.operators else ""
+
+
+def plan_now() -> Plan | None:
+    """The plan of the graph that is being compiled."""
+    found = config.joint_custom_pre_pass
+    passes = found if isinstance(found, (list, tuple)) else [found]
+    return next((one.plan for one in passes if isinstance(one, _Remove)), None)
 
 
 def settings(plan: Plan, given: dict[str, Any]) -> dict[str, Any]:

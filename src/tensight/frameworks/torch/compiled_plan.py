@@ -55,6 +55,7 @@ class Plan:
         self._of: dict[str, list[Mark]] = {}
         for mark in marks:
             self._of.setdefault(mark.node, []).append(mark)
+        self.operators = False  # every operator is to be shown, not only what leaves modules
         # while it runs
         self.base = 0  # its runs since the last backward pass, before this one
         self.stamp = -1

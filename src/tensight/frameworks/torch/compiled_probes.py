@@ -6,6 +6,7 @@ to those buffers that exist. Values that were fused away inside a kernel have no
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -37,8 +38,11 @@ class Probe(ir.FallbackKernel):
         return True
 
 
-def add(graph: Any) -> tuple[int, int]:
-    """Put probes on the buffers of a lowered graph that hold marked values. Answers (probed, fused away)."""
+def add(graph: Any, key_of: Callable[[Node], str | None] | None = None) -> tuple[int, int]:
+    """Put probes on the buffers of a lowered graph that hold marked values. Answers (probed, fused away).
+
+    `key_of` is asked what a probe says of an operator, where every operator is to be shown.
+    """
     wanted = FORWARD if not graph.is_backward else BACKWARD
     kind = INFERENCE if graph.is_inference else wanted
     buffers = {}
@@ -48,6 +52,11 @@ def add(graph: Any) -> tuple[int, int]:
             buffers[origin] = buffer
     previous, probed, lost = None, 0, 0
     for node in graph.module.graph.nodes:
+        own = key_of(node) if key_of is not None and node in buffers else None
+        if own is not None:
+            with V.set_current_node(node):
+                probe = _create(ir.TensorBox(ir.StorageBox(buffers[node])), own, kind, [])
+            probe.previous, previous = previous, probe
         marks = [(key, index) for key, way, index in node.meta.get(META, ()) if way == wanted]
         if not marks:
             continue

@@ -10,12 +10,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from tensight.frameworks.crash import Crash, Input, failed_expression, is_known, operands, operator_of, value_of
+from tensight.frameworks.crash import Crash, Frame, Input, find_call, is_known, operands, value_of
 from tensight.frameworks.source import is_user_file
 from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.wrappers import walk
 
-Frame = tuple[FrameType, int, int]
 _BACKWARD = ("_engine_run_backward", "backward")
 _PRIVATE = re.compile(
     r"[/\\]torch[/\\](?:.*[/\\])?_"
@@ -27,15 +26,7 @@ def add_to(crash: Crash, frames: list[Frame]) -> None:
     """Fill in what the frames of a traceback show of modules and tensors."""
     _module(crash, frames)
     _phase(crash, frames)
-    for frame, line, instruction in reversed(_up_to_private(frames)):
-        expression = failed_expression(frame.f_code, line, instruction)
-        found = _tensors(frame, expression) if expression is not None else []
-        if found and expression is not None:
-            crash.inputs = found
-            crash.call, crash.operator = ast.unparse(expression), operator_of(expression)
-            break
-        if is_user_file(frame.f_code.co_filename):
-            break
+    find_call(crash, _up_to_private(frames), _tensors)
     node = _NODE.search(crash.message)
     if node:
         crash.operator = re.sub(r"(?<!^)(?=[A-Z])", "_", node[1]).lower()

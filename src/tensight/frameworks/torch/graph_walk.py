@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from tensight.frameworks.facts import Fact, words
 from tensight.frameworks.rewinds import Seen
 from tensight.frameworks.torch import origin_facts as facts
 from tensight.frameworks.torch.replay_look import as_numpy
@@ -105,12 +106,12 @@ def _results_before(node: Any) -> list[torch.Tensor]:
 
 def _seen(name: str, node: Any, inputs: list[torch.Tensor], result: torch.Tensor) -> Seen:
     operator = "aten." + re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-    known: dict[str, facts.Fact] = {"kind": "made", "node": node.name(), "dtype": facts.name_of(result.dtype)}
+    known: dict[str, Fact] = {"kind": "made", "node": node.name(), "dtype": facts.name_of(result.dtype)}
     known.update(facts.bad_facts(result))
     described = []
     for index, tensor in enumerate(inputs):
         numbers = facts.numbers(tensor)
-        described.append(facts.words(numbers))
+        described.append(words(numbers))
         known.update({f"in.{index}.{key}": value for key, value in numbers.items()})
     exponent = getattr(node, "_saved_exponent", None)
     if isinstance(exponent, (int, float)):

@@ -22,6 +22,7 @@ from tensight.records.event import Value
 
 _MOST_TENSORS = 8
 _MOST_PRINTS = 4096
+_MOST_SAMPLES = 10_000  # numbers of samples that are remembered of a loader
 
 
 class Feeding:
@@ -32,6 +33,9 @@ class Feeding:
         self.source = source
         self.index = 0
         self.prints: dict[int, int] = {}  # fingerprint of a batch → the step that was fed it in this epoch
+        self.drawn = 0  # samples that the sampler has named so far, over all epochs
+        self.distinct: set[int] = set()  # of which different ones
+        self.counted = True  # while they are numbers, and not too many to remember
 
 
 class Loaders:
@@ -46,6 +50,7 @@ class Loaders:
         patches.wrap(DataLoader, "__init__", self._around_init)
         patches.wrap(DataLoader, "__iter__", self._around_iter)
         patches.wrap(_BaseDataLoaderIter, "__next__", self._around_next)
+        patches.wrap(_BaseDataLoaderIter, "_next_index", self._around_next_index)
 
     def _around_init(self, original: Any) -> Any:
         watching = self.watching
@@ -74,6 +79,7 @@ class Loaders:
                 "workers": loader.num_workers,
                 "drop_last": bool(loader.drop_last),
             }
+            settings |= _lengths(loader)
             replicas = getattr(loader.sampler, "num_replicas", None)
             if isinstance(replicas, int):  # a DistributedSampler: which part of the data this rank takes
                 settings |= {"replicas": replicas, "replica": getattr(loader.sampler, "rank", None)}
@@ -115,6 +121,28 @@ class Loaders:
 
         return __next__
 
+    def _around_next_index(self, original: Any) -> Any:
+        watching = self.watching
+        named = watching.probe("sampler", self._named)
+
+        def _next_index(iterator):
+            index = original(iterator)
+            if watching.attached:
+                named(iterator, index)
+            return index
+
+        return _next_index
+
+    def _named(self, iterator: Any, index: Any) -> None:
+        """Which samples the next batch is made of."""
+        feeding = self._of_iterator.get(iterator)
+        if feeding is None or not feeding.counted:
+            return
+        found = index if isinstance(index, list) else [index]
+        feeding.drawn += len(found)
+        feeding.distinct.update(found)
+        feeding.counted = type(found[0]) is int and len(feeding.distinct) <= _MOST_SAMPLES if found else True
+
     def _handed_out(self, iterator: Any, batch: Any) -> None:
         feeding = self._of_iterator.get(iterator)
         if feeding is None:
@@ -123,6 +151,8 @@ class Loaders:
         self._seeds.handed_out(iterator, feeding.index)
         values: dict[str, Value] = {"index": feeding.index}
         feeding.index += 1
+        if feeding.counted and feeding.drawn:
+            values["drawn"], values["distinct"] = feeding.drawn, len(feeding.distinct)
         found = [tensor for _, tensor in tensors(batch, "batch") if type(tensor) in PLAIN][:_MOST_TENSORS]
         if found and found[0].dim():
             values["size"] = found[0].shape[0]
@@ -151,6 +181,22 @@ class Loaders:
             values["repeat_of"] = feeding.prints[mark]
         elif len(feeding.prints) < _MOST_PRINTS:
             feeding.prints[mark] = step
+
+
+def _lengths(loader: DataLoader) -> dict[str, Value]:
+    """How many samples there are, and how many a sampler draws and weighs."""
+    found: dict[str, Value] = {}
+    sampler = getattr(loader, "sampler", None)
+    for name, one in (
+        ("samples", loader.dataset),
+        ("sampled", sampler),
+        ("weighed", getattr(sampler, "weights", None)),
+    ):
+        try:
+            found[name] = len(one)  # type: ignore[arg-type]
+        except (TypeError, NotImplementedError):
+            continue  # a stream has no length
+    return found
 
 
 def _sample(tensor: torch.Tensor) -> tuple:

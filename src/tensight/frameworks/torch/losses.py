@@ -15,6 +15,7 @@ from tensight.frameworks.torch.activations import Activations
 from tensight.frameworks.torch.graph import expression
 from tensight.frameworks.torch.label_probe import LabelProbe
 from tensight.frameworks.torch.lines import made_before
+from tensight.frameworks.torch.loss_axes import overlap_of_raw, picked_across, rows_across
 from tensight.frameworks.torch.loss_facts import facts, shape_text, tokens_against
 from tensight.frameworks.torch.picture_probe import PictureProbe
 from tensight.frameworks.torch.shards import PLAIN, arrived
@@ -27,7 +28,10 @@ FUNCTIONS = (
     *("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss", "l1_loss"),
     *("smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss", "gaussian_nll_loss", "hinge_embedding_loss"),
     *("soft_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "multi_margin_loss", "ctc_loss"),
+    *("cosine_embedding_loss", "margin_ranking_loss"),
 )
+SIGNED = frozenset({"cosine_embedding_loss", "margin_ranking_loss", "hinge_embedding_loss", "soft_margin_loss"})
+PAIRED = frozenset({"cosine_embedding_loss", "margin_ranking_loss"})  # two predictions, then the target
 FIRST = 10  # steps whose losses are always looked at
 EVERY = 10  # steps between two looks later on
 _MOST_DIFFERENCES = 16
@@ -78,7 +82,11 @@ class Losses:
 
     def _returned(self, function: str, args: tuple, kwargs: dict, result: Any) -> None:
         watching = self.watching
-        if not isinstance(result, torch.Tensor) or not result.requires_grad:
+        if not isinstance(result, torch.Tensor):
+            return
+        if not result.requires_grad:
+            if not torch.is_grad_enabled():  # somebody measures how good the network is
+                watching.sink.event("scored", function, {}, None)
             return
         self._called = True
         new = function not in self._parts  # a loss that begins later, with another phase of training, is news
@@ -91,7 +99,8 @@ class Losses:
         if watching.foreign():
             return
         prediction = args[0] if args else kwargs.get("input")
-        target = args[1] if len(args) > 1 else kwargs.get("target")
+        place_of_target = 2 if function in PAIRED else 1
+        target = args[place_of_target] if len(args) > place_of_target else kwargs.get("target")
         prediction = arrived(prediction)
         if type(prediction) not in PLAIN:
             return
@@ -109,13 +118,18 @@ class Losses:
         if target is not None:
             values["target_equals_input"] = self._is_input(target)
             values |= tokens_against(target, self._tokens)
+            if function in SIGNED and target.numel():
+                values["target_zeros"] = float((target == 0).double().mean())
+        if function in ("cross_entropy", "nll_loss"):
+            values |= rows_across(prediction, target)
         if type(result) in PLAIN and result.numel() == 1 and result.device.type == "cpu":
             values["value"] = float(result.detach().item())
         values["grad"] = True
         watching.sink.event("loss", function, values, source)
-        fed = [tensor for ref in self._inputs if (tensor := ref()) is not None]
-        self._probe.look(fed, target)
-        self._pictures.look(fed, target)
+        if function not in PAIRED:  # what is true of a pair is not to be seen in one half of it
+            fed = [tensor for ref in self._inputs if (tensor := ref()) is not None]
+            self._probe.look(fed, target)
+            self._pictures.look(fed, target)
         if watching.deep:
             self._look(function, prediction, target)
 
@@ -230,7 +244,10 @@ class Losses:
             "function": "expression",
             "operators": ", ".join(operators),
             "result_shape": shape_text(root),
+            **overlap_of_raw(root),
         }
+        across = picked_across(root)
+        values |= across
         reduction = next((name for name in operators if name in ("mean", "sum")), None)
         if reduction is not None:
             values["reduction"] = reduction
@@ -246,6 +263,9 @@ class Losses:
         else:
             site = user_site()
             source = (made_before(site, "backward") if site is not None else None) or source
+        if across:
+            made = (one for one in reversed(self.activations.lately) if one.function == across["normalised_by"])
+            source = next((one.source for one in made if one.source is not None), source)
         self._part("expression", {}, source)
         self.watching.sink.event("loss", "expression", values, source)
 

@@ -7,6 +7,7 @@ that were read when they were made. A result is known by its object and its vers
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 
 import torch
 
@@ -31,15 +32,32 @@ class Measured:
 
     def __init__(self) -> None:
         self._found: dict[int, tuple[weakref.ref, int, Needs, Stats]] = {}
+        self._stored: dict[int, list[int]] = {}  # which of them lie in a storage, by its address
 
     def clear(self) -> None:
-        """A step begins, or something was written in place: by way of `.data` no version tells."""
-        if self._found:
-            self._found.clear()
+        """A step begins."""
+        self._found.clear()
+        self._stored.clear()
 
-    def add(self, tensor: torch.Tensor, needs: Needs, stats: Stats) -> None:
+    def written(self, tensors: Iterable[torch.Tensor]) -> None:
+        """An operator has written in place: what shares memory is another now, and by way of `.data` no version tells.
+
+        >>> measured, tensor = Measured(), torch.ones(4096)
+        >>> measured.add(tensor, Needs(), Stats(4096))
+        >>> measured.written([tensor.data[:2]])
+        >>> measured.find(tensor, Needs()) is None
+        True
+        """
+        if self._stored:
+            for tensor in tensors:
+                for key in self._stored.pop(_storage(tensor), ()):
+                    self._found.pop(key, None)
+
+    def add(self, tensor: torch.Tensor, needs: Needs, stats: Stats, *, written: bool = False) -> None:
+        """Remember a tensor. One that an operator has just `written` in place gets its next version only afterwards."""
         if stats.count >= _SMALL and not tensor.is_inference():
-            self._found[id(tensor)] = weakref.ref(tensor), tensor._version, needs, stats
+            self._found[id(tensor)] = weakref.ref(tensor), tensor._version + written, needs, stats
+            self._stored.setdefault(_storage(tensor), []).append(id(tensor))
 
     def find(self, tensor: torch.Tensor, needs: Needs) -> Stats | None:
         """Statistics of this very tensor as it is now, if they hold all that is needed."""
@@ -53,9 +71,18 @@ class Measured:
         known = self._found.get(id(tensor))
         if known is not None and known[0]() is tensor:
             self._found[id(other)] = weakref.ref(other), *known[1:]
+            self._stored.setdefault(_storage(other), []).append(id(other))
 
     def passed_on(self, operator: str, given: tuple, needs: Needs) -> Stats | None:
         """Statistics of what an operator makes that only looks at its argument in another way."""
         if operator in _SAME_VALUES and given and isinstance(given[0], torch.Tensor):
             return self.find(given[0], needs)
         return None
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    """Address of the memory a tensor looks at; 0 where there is none (sparse tensors, those without values)."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return 0

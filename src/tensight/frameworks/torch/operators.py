@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NamedTuple, Protocol
@@ -23,7 +23,10 @@ _node = torch._C._current_autograd_node
 _OURS = os.path.dirname(os.path.abspath(tensight.__file__)) + os.sep
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OPTIMIZERS = os.path.join(_TORCH, "optim", "")
-_MACHINERY = tuple(_TORCH + name for name in ("_compile.py", "_dynamo", "_ops.py", os.path.join("utils", "_python")))
+_MACHINERY = (
+    os.path.abspath(__file__),  # another such mode, on top of this one
+    *(_TORCH + name for name in ("_compile.py", "_dynamo", "_ops.py", os.path.join("utils", "_python"))),
+)
 _NO_SEQUENCE = 2**64 - 1  # what nodes that belong to no forward operator have
 
 
@@ -65,10 +68,15 @@ class Call:
 
     def inputs(self) -> list[torch.Tensor]:
         """What the operator reads; an argument that is only written to (`out=`) is none."""
-        if not self.mutable:
-            return list(tensors((self.args, self.kwargs)))
-        out = {argument.name for argument in self.function._schema.arguments if argument.is_out}
-        return list(tensors((self.args, {key: value for key, value in self.kwargs.items() if key not in out})))
+        found: list[torch.Tensor] = []
+        for value in self.args:
+            _gather(value, found)
+        if self.kwargs:
+            out = self.facts.out
+            for name, value in self.kwargs.items():
+                if name not in out:
+                    _gather(value, found)
+        return found
 
     def written(self) -> list[torch.Tensor]:
         """Tensors that the operator changes in place."""
@@ -94,6 +102,7 @@ class Facts(NamedTuple):
     name: str  # 'aten.sqrt'
     mutable: bool
     written: tuple[tuple[int, str], ...]  # place and name of each argument that it changes in place
+    out: frozenset[str]  # names of those that it only writes
 
 
 _facts: dict[int, Facts] = {}  # by id, which is kept: an operator's own hash, and its schema, are slow
@@ -101,28 +110,38 @@ _facts: dict[int, Facts] = {}  # by id, which is kept: an operator's own hash, a
 
 def facts(function: Any) -> Facts:
     """
-    >>> facts(torch.ops.aten.mul_.Tensor)[1:]
+    >>> facts(torch.ops.aten.mul_.Tensor)[1:4]
     ('aten.mul_', True, ((0, 'self'),))
     """
     known = _facts.get(id(function))
     if known is None:
-        arguments = enumerate(function._schema.arguments)
-        written = tuple((i, a.name) for i, a in arguments if a.alias_info is not None and a.alias_info.is_write)
+        schema = function._schema
+        arguments = schema.arguments
+        written = tuple(
+            (i, a.name) for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write
+        )
+        out = frozenset(argument.name for argument in arguments if argument.is_out)
         name = f"{function.namespace}.{function._opname}"
-        known = _facts[id(function)] = Facts(function, name, bool(function._schema.is_mutable), written)
+        known = _facts[id(function)] = Facts(function, name, bool(schema.is_mutable), written, out)
     return known
 
 
-def tensors(value: Any) -> Iterable[torch.Tensor]:
+def tensors(value: Any) -> list[torch.Tensor]:
     """The tensors inside tuples, lists and dicts, in order; of a DTensor what this rank holds."""
+    found: list[torch.Tensor] = []
+    _gather(value, found)
+    return found
+
+
+def _gather(value: Any, found: list[torch.Tensor]) -> None:
     if isinstance(value, torch.Tensor):
-        yield local(value)
+        found.append(local(value))
     elif isinstance(value, (tuple, list)):
         for item in value:
-            yield from tensors(item)
+            _gather(item, found)
     elif isinstance(value, dict):
         for item in value.values():
-            yield from tensors(item)
+            _gather(item, found)
 
 
 def _caller() -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from tensight.frameworks.facts import Fact, words
 from tensight.frameworks.torch import origin_facts as facts
 from tensight.frameworks.torch.operators import Call, tensors
 from tensight.frameworks.torch.operators_scope import Scope
@@ -85,7 +86,7 @@ class Origin:
     call: Call
     nan: bool
     name: str = ""  # of a parameter or buffer that was bad before
-    facts: dict[str, facts.Fact] = field(default_factory=dict)
+    facts: dict[str, Fact] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
     values: dict[str, torch.Tensor] = field(default_factory=dict)  # real inputs, for a reproduction
     reached: int = 0  # operators that it spoilt afterwards
@@ -228,7 +229,7 @@ class FirstBad:
         described = []
         for index, tensor in enumerate(shown):
             found = facts.numbers(tensor)
-            described.append(facts.words(found))
+            described.append(words(found))
             origin.facts.update({f"in.{index}.{key}": value for key, value in found.items()})
             if tensor.numel() <= _KEEP_NUMBERS:
                 origin.values[f"input.{index}"] = tensor.detach().clone()

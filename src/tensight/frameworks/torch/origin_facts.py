@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from tensight.frameworks.facts import Fact
 from tensight.frameworks.torch.shards import local
 
-Fact = float | int | str | None
 _LARGE = 1 << 16
 
 
@@ -87,25 +87,6 @@ def numbers(tensor: torch.Tensor) -> dict[str, Fact]:
         found["min"] = _number(values.min())
         found["max"] = _number(values.max())
     return found
-
-
-def words(facts: dict[str, Fact]) -> str:
-    """One input in a few words.
-
-    >>> words({"shape": "32", "dtype": "float32", "count": 32, "zero": 3, "negative": 0, "min": 0.0, "max": 2.5})
-    'float32[32], 3 of 32 values are 0, from 0 to 2.5'
-    """
-    shape = str(facts["shape"]).replace("x", ", ")
-    said = [f"{facts['dtype']}[{shape}]"]
-    count = facts["count"]
-    for key, what in (("nan", "NaN"), ("pos_inf", "inf"), ("neg_inf", "-inf"), ("zero", "0")):
-        number = facts.get(key)
-        if number:
-            said.append(f"{number} of {count} values are {what}" if number != 1 else f"1 of {count} values is {what}")
-    low, high = facts.get("min"), facts.get("max")
-    if low is not None and high is not None:
-        said.append(f"all {low:g}" if low == high and count != 1 else f"from {low:g} to {high:g}")
-    return ", ".join(said)
 
 
 def rows_with(mask: torch.Tensor) -> tuple[int, int, list[int]]:

@@ -21,7 +21,7 @@ from tensight.frameworks.timing import Plan
 from tensight.frameworks.timing_base import FEW, StepTiming
 from tensight.frameworks.torch.timing_changes import Changes
 from tensight.frameworks.torch.timing_compile import Compiling
-from tensight.frameworks.torch.timing_facts import environment, memory, replicas
+from tensight.frameworks.torch.timing_facts import environment, memory, peak, replicas
 from tensight.frameworks.torch.timing_held import Held
 from tensight.frameworks.torch.timing_loaders import TimedLoaders
 from tensight.frameworks.torch.timing_located import Located
@@ -241,6 +241,8 @@ class TorchTiming(StepTiming):
             found = self._located.result()
             models = [model for model in (ref() for ref in self._models) if model is not None]
             facts = {**environment(models), **replicas(models), **traced.facts, **found.facts, **self._places.facts()}
+            if facts.get("flops"):
+                facts["peak_flops"] = peak(models)
         if self._sampled is not None:
             facts["samples"] = self._sampled.samples
             facts["sampling_seconds"] = self._sampled.seconds

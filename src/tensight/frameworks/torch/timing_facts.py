@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from tensight.frameworks.torch.wrappers import is_compiled
 from tensight.records.timing import Fact
 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+SIDE = 1024  # of the matrices whose product shows what the device can do
 _DDP = (
     "avg_forward_compute_time",
     "avg_backward_compute_time",
@@ -61,6 +63,30 @@ def environment(models: Sequence[nn.Module]) -> dict[str, Fact]:
         "avx512_bf16": "avx512_bf16" in _processor_flags(),
         "device_memory": _device_memory(),
     }
+
+
+def peak(models: Sequence[nn.Module]) -> float:
+    """Floating-point operations a second of one large matrix product here, with the model's dtype and threads.
+
+    >>> peak([nn.Linear(2, 2)]) > 0
+    True
+    """
+    first = next((one for model in models for one in model.parameters() if one.is_floating_point()), None)
+    if first is None:
+        return 0.0
+    device, alone = first.device, first.device.type == "cpu" and torch.get_num_threads() == 1
+    # one thread's own processor time leaves out what else runs here
+    look = time.thread_time if alone else time.perf_counter
+    best = float("inf")
+    with torch.no_grad():
+        one = torch.ones(SIDE, SIDE, device=device, dtype=first.dtype)
+        for _ in range(4):  # the first one warms up
+            began = look()
+            torch.mm(one, one)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            best = min(best, look() - began)
+    return 2 * SIDE**3 / best if best > 0 else 0.0
 
 
 def replicas(models: Sequence[nn.Module]) -> dict[str, Fact]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -17,6 +18,8 @@ from tensight.records.timing import LoaderTime
 
 _MOST_WAITS = 5000
 _MOST_LOADERS = 16
+_MOST_WORKERS = 1000
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 class Feed:
@@ -39,7 +42,19 @@ class Feed:
         self.iterators = 0
         self.waits: list[float] = []
         self.batches = 0
-        self.seconds = self.cpu = 0.0
+        self.seconds = self.cpu = self.worker_cpu = 0.0
+        self.pids: dict[int, float] = {}  # workers, and what they had computed when counting began
+
+    def count_workers(self, on: bool) -> None:
+        """Counting begins or ends: what the workers have computed in between."""
+        for pid, before in self.pids.items():
+            spent = _processor_seconds(pid)
+            if spent is None:
+                continue
+            if on:
+                self.pids[pid] = spent
+            else:
+                self.worker_cpu += max(0.0, spent - before)
 
     def record(self) -> LoaderTime:
         return LoaderTime(
@@ -58,6 +73,7 @@ class Feed:
             tuple(self.waits),
             self.seconds,
             self.cpu,
+            self.worker_cpu,
         )
 
 
@@ -65,11 +81,23 @@ class TimedLoaders:
     """Stands around `DataLoader`."""
 
     def __init__(self) -> None:
-        self.counting = False
+        self._counting = False
         self._feeds: dict[object, Feed] = {}
         self._of_loader: IdentityMap[DataLoader, Feed] = IdentityMap()
         self._of_iterator: IdentityMap[Any, Feed] = IdentityMap()
         self._batches = self._iterators = 0
+
+    @property
+    def counting(self) -> bool:
+        """Whether batches count: in the clocked steps they do."""
+        return self._counting
+
+    @counting.setter
+    def counting(self, on: bool) -> None:
+        if on != self._counting:
+            self._counting = on
+            for feed in self._feeds.values():
+                feed.count_workers(on)
 
     def attach(self, patches: Patches, timing: Any) -> None:
         clock = timing.clock
@@ -137,6 +165,9 @@ class TimedLoaders:
         feed = self._found(loader)
         self._of_iterator[iterator] = feed
         self._iterators += 1
+        for worker in getattr(iterator, "_workers", ()):
+            if worker.pid is not None and len(feed.pids) < _MOST_WORKERS:
+                feed.pids.setdefault(worker.pid, 0.0)
         if self.counting:
             feed.iterators += 1
             feed.seconds += seconds
@@ -160,6 +191,16 @@ class TimedLoaders:
 
     def records(self) -> tuple[LoaderTime, ...]:
         return tuple(feed.record() for feed in self._feeds.values())
+
+
+def _processor_seconds(pid: int) -> float | None:
+    """What another process has computed so far; None where that is not told."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 def _code_of(dataset: Any) -> Source | None:

@@ -5,10 +5,22 @@ from __future__ import annotations
 from tensight.profiling.reading import Reading
 from tensight.profiling.rule import Advice, AdviceRule, milliseconds, percent
 from tensight.records import Evidence
+from tensight.records.timing import LoaderTime
 
 SHARE = 0.15
 WAIT = 0.002
 BUSY = 0.6  # processor share from which the loader computes rather than waits
+
+
+def _why(reading: Reading, loader: LoaderTime, wait: float, busy: float) -> str:
+    if not loader.workers:
+        return (
+            f"a batch takes {milliseconds(wait)}, of which the loader's thread computes {percent(busy)}; "
+            "the loader has 0 workers, so nothing is fetched while the model computes"
+        )
+    use = reading.worker_use(loader)
+    known = f" compute {percent(use)} of the time and" if use is not None else ""
+    return f"a batch is waited for {milliseconds(wait)}: {loader.workers} workers{known} do not keep up with the model"
 
 
 class StarvedLoader(AdviceRule):
@@ -38,8 +50,7 @@ class StarvedLoader(AdviceRule):
         return Advice(
             self.fault,
             f"the training waits for data: {percent(share)} of a step",
-            f"a batch takes {milliseconds(wait)}, of which the loader's thread computes {percent(busy)}; "
-            f"the loader has {loader.workers} workers, so nothing is fetched while the model computes",
+            _why(reading, loader, wait, busy),
             share,
             loader.source,
             evidence=(

@@ -47,6 +47,6 @@ class TinyBatches(AdviceRule):
                 f"raise batch_size from {batch} to {8 * max(batch, 4)} or more, and the learning rate with it",
                 "where the batch must stay small, torch.compile joins operators",
             ),
-            tries=("batch=8", "compile"),
+            tries=("batch=8", "compile") if loader is not None else ("compile",),
             confidence=0.8,
         )

@@ -1,40 +1,18 @@
 // Samples of batches that were looked at with `check_batch`: images, texts, rows of a table, and what is odd.
 
-import { signal, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
 import { Command, Empty, Value } from "../../parts/small";
-import { at, get } from "../../net";
-import { follow, route } from "../../route";
-import { rank, sequence } from "../../state";
+import { useAsked } from "../../asked";
+import { follow } from "../../route";
 import { shown, when } from "../../text";
 import type { BatchSamples, NumberedSamples, Sample } from "../../types";
 import { lines } from "../run/prints";
 import "./data.css";
 
-const batches = signal<readonly NumberedSamples[] | null>(null);
-
-async function refresh(run: string, of: number, wanted: () => boolean): Promise<void> {
-  try {
-    const got = await get<NumberedSamples[]>(at(run, "samples", { rank: of }));
-    if (wanted()) batches.value = got;
-  } catch {
-    if (wanted()) batches.value = batches.peek() ?? [];
-  }
-}
-
 export function Data(): JSX.Element {
-  useSignalEffect(() => {
-    const run = route.value.run;
-    const of = rank.value;
-    void sequence.value; // asked again when there is anything new
-    let wanted = true;
-    if (run !== null) void refresh(run, of, () => wanted);
-    return () => {
-      wanted = false;
-    };
-  });
-  if (batches.value === null) return <Empty title="Loading…" />;
-  if (batches.value.length === 0)
+  const batches = useAsked<NumberedSamples>("samples");
+  if (batches === null) return <Empty title="Loading…" />;
+  if (batches.length === 0)
     return (
       <Empty title="No batch was looked at">
         <p>Show samples and labels of a batch, and what is odd about them, with a line in the training:</p>
@@ -44,7 +22,7 @@ export function Data(): JSX.Element {
     );
   return (
     <div class="data">
-      {batches.value.slice().reverse().map((one) => (
+      {batches.slice().reverse().map((one) => (
         <Batch key={one.number} of={one.batch} />
       ))}
     </div>

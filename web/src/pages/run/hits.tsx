@@ -135,7 +135,7 @@ export function Hits(): JSX.Element {
 }
 
 const filtered = (): boolean =>
-  thisStep.value || condition.value !== "" || kind.value !== "" || watchpoint.value !== "" || network.value !== "" || name.value !== "" || own.value;
+  thisStep.value || condition.value !== "" || kind.value !== "" || watchpoint.value !== "" || network.value !== "" || name.value !== "" || own.value || errors.value;
 
 /** Watchpoints may have gone since they hit. */
 function nameOf(id: string): string {

@@ -1,27 +1,17 @@
 // What the script prints: line by line with the step, as its terminal shows it, and through `tensight.print`.
 
-import { signal, useSignalEffect } from "@preact/signals";
+import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { Empty } from "../../parts/small";
-import { at, get } from "../../net";
+import { useAsked } from "../../asked";
 import { follow, route } from "../../route";
-import { rank, sequence } from "../../state";
 import { count, shown, when } from "../../text";
 import type { PrintLine } from "../../types";
 import { Prints } from "./prints";
 
-const lines = signal<readonly PrintLine[] | null>(null);
 const words = signal("");
 const stream = signal("");
 const FIRST = 1000; // lines that are drawn; the newest
-
-async function refresh(run: string, of: number): Promise<void> {
-  try {
-    lines.value = await get<PrintLine[]>(at(run, "output", { rank: of }));
-  } catch {
-    lines.value = lines.peek() ?? [];
-  }
-}
 
 /** Lines of the terminal, or calls of `tensight.print`. */
 export function Output(): JSX.Element {
@@ -44,20 +34,16 @@ export function Output(): JSX.Element {
 }
 
 function Lines(): JSX.Element {
-  useSignalEffect(() => {
-    const run = route.value.run;
-    void sequence.value; // asked again when there is anything new
-    if (run !== null) void refresh(run, rank.value);
-  });
-  if (lines.value === null) return <Empty title="Loading…" />;
-  if (lines.value.length === 0)
+  const lines = useAsked<PrintLine>("output");
+  if (lines === null) return <Empty title="Loading…" />;
+  if (lines.length === 0)
     return (
       <Empty title="Nothing was printed">
         <p>Lines that the script prints, or logs to its standard output or error, are shown here with their step.</p>
       </Empty>
     );
   const wanted = words.value.toLowerCase();
-  const found = lines.value.filter(
+  const found = lines.filter(
     (one) =>
       (stream.value === "" || one.stream === stream.value) && (!wanted || one.text.toLowerCase().includes(wanted)),
   );

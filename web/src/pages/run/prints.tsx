@@ -1,39 +1,19 @@
 // Calls of `tensight.print`: texts and tensors as the script has named them, with their step and line.
 
-import { signal, useSignalEffect } from "@preact/signals";
+import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { Command, Empty, Value } from "../../parts/small";
-import { at, get } from "../../net";
-import { follow, route } from "../../route";
-import { rank, sequence } from "../../state";
+import { useAsked } from "../../asked";
+import { follow } from "../../route";
 import { count, shape, shown, value, when } from "../../text";
 import type { NumberedPrint, PrintedValue } from "../../types";
 
-const prints = signal<readonly NumberedPrint[] | null>(null);
 const words = signal("");
 
-async function refresh(run: string, of: number, wanted: () => boolean): Promise<void> {
-  try {
-    const got = await get<NumberedPrint[]>(at(run, "prints", { rank: of }));
-    if (wanted()) prints.value = got;
-  } catch {
-    if (wanted()) prints.value = prints.peek() ?? [];
-  }
-}
-
 export function Prints(): JSX.Element {
-  useSignalEffect(() => {
-    const run = route.value.run;
-    const of = rank.value;
-    void sequence.value; // asked again when there is anything new
-    let wanted = true;
-    if (run !== null) void refresh(run, of, () => wanted);
-    return () => {
-      wanted = false;
-    };
-  });
-  if (prints.value === null) return <Empty title="Loading…" />;
-  if (prints.value.length === 0)
+  const prints = useAsked<NumberedPrint>("prints");
+  if (prints === null) return <Empty title="Loading…" />;
+  if (prints.length === 0)
     return (
       <Empty title="Nothing was printed with tensight.print">
         <p>It takes texts and tensors, also inside compiled code and graphs, and shows them here with their step:</p>
@@ -41,7 +21,7 @@ export function Prints(): JSX.Element {
       </Empty>
     );
   const wanted = words.value.toLowerCase();
-  const found = prints.value.filter(({ print }) => !wanted || print.values.some((one) => one.text.toLowerCase().includes(wanted)));
+  const found = prints.filter(({ print }) => !wanted || print.values.some((one) => one.text.toLowerCase().includes(wanted)));
   return (
     <>
       <div class="filters">

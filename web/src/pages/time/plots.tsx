@@ -1,4 +1,4 @@
-// Small plots: the parts of each step, waits for batches, memory over a step.
+// Small plots: the parts of each step, waits for batches, processors, memory over a step.
 
 import type { JSX } from "preact";
 import { duration, num, shown, value } from "../../text";
@@ -70,7 +70,38 @@ export function Waits({ of }: { of: RankTime }): JSX.Element {
         <line x1="0" x2={WIDTH} y1={line(at(0.5))} y2={line(at(0.5))} class="axis" />
       </svg>
       <p class="muted small">
-        {shown(loader.name)} of {shown(loader.dataset ?? "")}: batch size {loader.batch_size ?? 0}, {loader.workers ?? 0} workers; queue empty {value(Math.round((100 * waits.filter((one) => one > 0.001).length) / waits.length))} % of the time
+        {shown(loader.name)} of {shown(loader.dataset ?? "")}: batch size {loader.batch_size ?? 0}, {loader.workers ?? 0} workers{of.worker_use !== null && ` that compute ${value(Math.round(100 * num(of.worker_use)!))} % of the time`}; queue empty {value(Math.round((100 * waits.filter((one) => one > 0.001).length) / waits.length))} % of the time
+      </p>
+    </section>
+  );
+}
+
+/** How many processors the process keeps busy in each step, and how long its thread waits for one. */
+export function Processor({ of }: { of: RankTime }): JSX.Element {
+  const steps = (of.profile.steps ?? []).filter((one) => one.window === "clock").slice(-MOST);
+  const used = steps.map((one) => (num(one.process_cpu) ?? 0) / ((num(one.seconds) ?? 0) + (num(one.own) ?? 0) || 1));
+  const cores = Number(of.profile.facts?.cores ?? 0);
+  const most = Math.max(cores, 1, ...used);
+  const width = WIDTH / Math.max(1, steps.length);
+  const line = (processors: number): number => HEIGHT - (processors / most) * (HEIGHT - 4);
+  const waits = num(of.delayed)!;
+  return (
+    <section aria-label="Processor">
+      <h2>
+        Processors busy <span class="muted">{value(num(of.processors)!, 3)}{cores > 0 && ` of ${cores}`} in a step</span>
+      </h2>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT / 2}`} width="100%" preserveAspectRatio="none" height={HEIGHT / 2} role="img" aria-label={`processors busy in ${steps.length} steps`}>
+        <g transform="scale(1 0.5)">
+          {steps.map((one, index) => (
+            <rect key={one.step} class="processor" x={index * width} y={line(used[index]!)} width={Math.max(0.5, width - 0.5)} height={HEIGHT - line(used[index]!)}>
+              <title>{`step ${one.step}: ${value(used[index]!, 3)} processors`}</title>
+            </rect>
+          ))}
+          {cores > 0 && <line x1="0" x2={WIDTH} y1={line(cores)} y2={line(cores)} class="axis" />}
+        </g>
+      </svg>
+      <p class="muted small">
+        {waits >= 0.01 ? `The training's thread could compute and had no processor ${Math.round(100 * waits)} % of a step: other programs, or too many threads, have it.` : "All threads of this process; loader workers are processes of their own."}
       </p>
     </section>
   );

@@ -10,6 +10,7 @@ import mindspore
 import numpy as np
 from mindspore import Parameter, Tensor, nn
 
+from tensight.frameworks import handles
 from tensight.frameworks.adapter import Array
 from tensight.frameworks.mindspore.kit import hooks, operators
 from tensight.frameworks.mindspore.kit.trainer import MindSporeTrainer, batches
@@ -25,7 +26,7 @@ class MindSporeBackend:
     on_forward = staticmethod(hooks.on_forward)
     on_backward = staticmethod(hooks.on_backward)
     on_output_gradient = staticmethod(hooks.on_output_gradient)
-    on_parameter = staticmethod(hooks.on_parameter)
+    on_parameter = staticmethod(handles.on_parameter)
     saved_tensors = staticmethod(hooks.saved_tensors)
     observe = staticmethod(operators.observe)
     batches = staticmethod(batches)

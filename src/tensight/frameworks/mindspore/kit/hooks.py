@@ -8,8 +8,6 @@ from typing import Any
 import mindspore
 from mindspore import Tensor, nn
 
-from tensight.frameworks.handles import Both
-
 
 def on_tensor_gradient(tensor: Tensor, call: Callable[[Any], Any]) -> Any:
     return tensor.register_hook(call)
@@ -39,20 +37,6 @@ def on_output_gradient(cell: nn.Cell, call: Callable[[Any], Any]) -> Any:
         return (changed, *gradients[1:]) if many else changed
 
     return cell.register_backward_pre_hook(arrived)
-
-
-def on_parameter(cell: nn.Cell, slot: str, call: Callable[[Any], Any]) -> Any:
-    """A parameter as its own cell uses it. What stands in for it is an attribute of the cell during the call."""
-
-    def before(_: nn.Cell, inputs: Any) -> None:
-        changed = call(getattr(cell, slot))
-        if changed is not None:
-            cell.__dict__[slot] = changed  # found before the parameter of that name
-
-    def after(_: nn.Cell, inputs: Any, output: Any) -> None:
-        cell.__dict__.pop(slot, None)
-
-    return Both(cell.register_forward_pre_hook(before), cell.register_forward_hook(after, always_call=True))
 
 
 def saved_tensors(pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> Any:

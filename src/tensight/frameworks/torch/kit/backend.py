@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from tensight.frameworks import handles
 from tensight.frameworks.adapter import Array
 from tensight.frameworks.torch.kit import hooks, operators
 from tensight.frameworks.torch.kit.trainer import TorchTrainer
@@ -30,7 +31,7 @@ class TorchBackend:
     on_forward = staticmethod(hooks.on_forward)
     on_backward = staticmethod(hooks.on_backward)
     on_output_gradient = staticmethod(hooks.on_output_gradient)
-    on_parameter = staticmethod(hooks.on_parameter)
+    on_parameter = staticmethod(handles.on_parameter)
     saved_tensors = staticmethod(hooks.saved_tensors)
     observe = staticmethod(operators.observe)
 

@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from tensight.frameworks.handles import Both
-
 
 def on_tensor_gradient(tensor: torch.Tensor, call: Callable[[Any], Any]) -> Any:
     return tensor.register_hook(call)
@@ -36,20 +34,6 @@ def on_output_gradient(module: nn.Module, call: Callable[[Any], Any]) -> Any:
             first.register_hook(call)
 
     return module.register_forward_hook(forward)
-
-
-def on_parameter(module: nn.Module, slot: str, call: Callable[[Any], Any]) -> Any:
-    """A parameter as its own module uses it. What stands in for it is an attribute of the module during the call."""
-
-    def before(_: nn.Module, inputs: Any) -> None:
-        changed = call(getattr(module, slot))
-        if changed is not None:
-            module.__dict__[slot] = changed  # found before the parameter of that name
-
-    def after(_: nn.Module, inputs: Any, output: Any) -> None:
-        module.__dict__.pop(slot, None)
-
-    return Both(module.register_forward_pre_hook(before), module.register_forward_hook(after, always_call=True))
 
 
 def saved_tensors(pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> Any:

@@ -1,0 +1,58 @@
+"""Labels that say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tensight.diagnosis.case import Case
+from tensight.diagnosis.losses import CLASS_LOSSES, LossSite
+from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.words import number, plural, where
+from tensight.records import Finding
+
+BATCHES = 20
+LAYERS = frozenset({"addmm", "linear", "addmv", "baddbmm", "matmul_add"})  # with a bias, which alone can answer
+
+
+class ConstantLabels(Rule):
+    """Every sample has the same label."""
+
+    fault = "constant_labels"
+    category = "data"
+    finds = "A classification in which every label of every batch is the same class: there is nothing to tell apart."
+    evidence = ("classes among the labels of each batch", "what made the prediction", "course of the loss")
+    explains = frozenset({"labels_shuffled_against_inputs", "unshuffled_sorted_by_class"})
+    every = 10
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for site in case.losses:
+            if self._constant(site):
+                yield self._say(case, site)
+
+    @staticmethod
+    def _constant(site: LossSite) -> bool:
+        """One class all along. Where the prediction compares samples (contrastive losses) that is how it is meant."""
+        if site.function not in CLASS_LOSSES or site.labelled < BATCHES or site.classes < 2 or site.batch < 4:
+            return False
+        return len(site.single) == 1 and sum(site.single.values()) == site.labelled and site.made_by in LAYERS
+
+    def _say(self, case: Case, site: LossSite) -> Finding:
+        label = next(iter(site.single))
+        first, last = case.loss.first, case.loss.last
+        return self.finding(
+            f"every label is {label}",
+            confidence=0.93,
+            since_step=site.first_step,
+            where=where(site.source, op=site.function),
+            why=f"all labels of all {plural(site.labelled, 'batch')} seen are the constant {label}, one class of"
+            f" {site.classes}: a constant answer is always right, the loss went from {number(first)} to {number(last)},"
+            f" and nothing is learnt from the inputs. A cast that rounds down (scores in [0, 1) as integers are all 0),"
+            " a wrong column or a filter makes such targets",
+            facts=[
+                ("batches with this label alone", site.labelled),
+                ("classes that the network can answer", site.classes),
+                ("samples per batch", site.batch),
+            ],
+            fix=("look at how labels are made: compare with a threshold, (score > 0.5).long(), instead of a cast",),
+            confirm=("print(y.unique()) over the whole data set",),
+        )
