@@ -2,10 +2,11 @@
 
 disk      large tensors written and synced, against the disk's own rate for the same bytes
 training  a step of ResNet-18: bare, statistics of every operator, every module's output written asynchronously;
-          with `--peers PYTHON` also msprobe, in an environment that has mindstudio-probe and torch
+          with `--msprobe PYTHON` also msprobe on the same selections, in an environment with mindstudio-probe and torch
 reading   a dump of so many gigabytes (`--gigabytes 4`) opened and checked: rate and largest memory
 
-Bare and dumped processes take turns. Wall time of a busy machine says little: the CPU time of a step stands beside it.
+Trainings take turns of a few steps. Wall time of a busy machine says little: the CPU time of a step stands beside it,
+that of the thread that writes included.
 """
 
 from __future__ import annotations
@@ -36,6 +37,23 @@ MODES = {
         "dump_mode": 1,
         "kernels": [r"name-regex(^Default/.+-op\d+$)"],
         "asynchronous": True,
+    },
+}
+MSPROBE = {
+    "msprobe: statistics of outputs (L1)": {
+        "task": "statistics",
+        "level": "L1",
+        "statistics": {"scope": [], "list": [], "data_mode": ["output"], "summary_mode": "statistics"},
+    },
+    "msprobe: statistics, inputs too (L1)": {
+        "task": "statistics",
+        "level": "L1",
+        "statistics": {"scope": [], "list": [], "data_mode": ["all"], "summary_mode": "statistics"},
+    },
+    "msprobe: every module's output (L0 tensor)": {
+        "task": "tensor",
+        "level": "L0",
+        "tensor": {"scope": [], "list": [], "data_mode": ["forward", "output"]},
     },
 }
 
@@ -69,8 +87,8 @@ def disk(size: int, count: int) -> None:
     )
 
 
-def child(mode: str, steps: int, warmup: int) -> None:
-    """One training: prints wall and CPU seconds of each step."""
+def child(mode: str) -> None:
+    """A training that waits for a line with a number of steps, then prints their wall and CPU seconds."""
     import torch
     import torch.nn.functional as F
 
@@ -83,64 +101,106 @@ def child(mode: str, steps: int, warmup: int) -> None:
     model = training.resnet18()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     x, y = torch.randn(256, 3, 32, 32), torch.randint(0, 10, (256,))
-    wall: list[float] = []
-    cpu: list[float] = []
-    place = tempfile.mkdtemp(dir=os.environ.get("TENSIGHT_BENCHMARK_DIR"))
+    place = Path(tempfile.mkdtemp(dir=os.environ.get("TENSIGHT_BENCHMARK_DIR")))
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # other tools talk there
 
     def train(around: Any = None) -> None:
-        for step in range(steps + warmup):
-            began, used = time.perf_counter(), time.process_time()
-            rows = torch.arange(step * 64, (step + 1) * 64) % len(x)
-            if around is not None:
-                around.start(model=model)
-            loss = F.cross_entropy(model(x[rows]), y[rows])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            if around is not None:
-                around.stop()
-                around.step()
-            wall.append(time.perf_counter() - began)
-            cpu.append(time.process_time() - used)
+        step = 0
+        used = time.process_time()
+        for line in sys.stdin:
+            began = time.perf_counter()
+            for _ in range(int(line)):
+                rows = torch.arange(step * 64, (step + 1) * 64) % len(x)
+                if around is not None:
+                    around.start(model=model)
+                loss = F.cross_entropy(model(x[rows]), y[rows])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if around is not None:
+                    around.stop()
+                    around.step()
+                step += 1
+            # what a thread does after its block is counted with the next
+            now, used = time.process_time() - used, time.process_time()
+            answers.write(json.dumps([time.perf_counter() - began, now]) + "\n")
+            answers.flush()
+        answers.write(json.dumps(_held(place, step)) + "\n")
+        answers.flush()
 
     try:
         if mode == "bare":
             train()
-        elif mode == "msprobe":
+        elif mode in MSPROBE:
             from msprobe.pytorch import PrecisionDebugger
 
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            train(PrecisionDebugger(task="statistics", dump_path=place, level="L1"))
+            config = place / "config.json"
+            config.write_text(json.dumps({"dump_path": f"{place}/dump", "rank": [], "step": [], **MSPROBE[mode]}))
+            train(PrecisionDebugger(config_path=str(config)))
         else:
             import tensight
 
-            wanted = {"iteration": f"{warmup}-{warmup + steps}", **MODES[mode]}
-            with tensight.dump(model, optimizer, path=f"{place}/dump", run_dir=f"{place}/run", quiet=True, **wanted):
+            wanted = {"iteration": "all", **MODES[mode]}
+            with tensight.dump(model, optimizer, path=place / "dump", run_dir=place / "run", quiet=True, **wanted):
                 train()
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    print(json.dumps([wall[warmup:], cpu[warmup:]]))
 
 
-def training(rounds: int, steps: int, peers: str) -> None:
-    found: dict[str, list[list[float]]] = {}
-    modes = ["bare", *MODES, *(["msprobe"] if peers else [])]
-    for _ in range(rounds):
-        for mode in modes:
-            python = peers if mode == "msprobe" else sys.executable
-            command = [python, __file__, "--child", mode, "--steps", str(steps)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=True)
-            wall, cpu = json.loads(done.stdout.splitlines()[-1])
-            known = found.setdefault(mode, [[], []])
-            known[0] += wall
-            known[1] += cpu
-    bare = [statistics.median(times) for times in found["bare"]]
-    for mode in modes:
-        wall, cpu = (statistics.median(times) for times in found[mode])
-        print(
-            f"training   {mode:<42} {wall * 1e3:7.0f} ms ({wall / bare[0]:.2f}), "
-            f"CPU {cpu * 1e3:7.0f} ms ({cpu / bare[1]:.2f})"
+def _held(place: Path, steps: int) -> dict[str, float]:
+    """What the dump of a step is: files and megabytes."""
+    sizes = [path.stat().st_size for path in (place / "dump").rglob("*") if path.is_file()]
+    return {"files": len(sizes) / steps, "megabytes": sum(sizes) / steps / 1e6}
+
+
+def training(rounds: int, block: int, msprobe: str) -> None:
+    """Trainings that take turns: each is ahead of the others by one block at most."""
+    modes = ["bare", *MODES, *(MSPROBE if msprobe else ())]
+    running = {
+        mode: subprocess.Popen(
+            [msprobe if mode in MSPROBE else sys.executable, __file__, "--child", mode],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
+        for mode in modes
+    }
+    found: dict[str, list[tuple[float, float]]] = {mode: [] for mode in modes}
+    held: dict[str, dict[str, float]] = {}
+    try:
+        for turn in range(rounds + 1):
+            for mode in modes if turn % 2 else reversed(modes):
+                wall, cpu = _ask(running[mode], block)
+                if turn:  # the first is for warming up
+                    found[mode].append((wall / block, cpu / block))
+        for mode in modes:
+            held[mode] = _ask(running[mode], None)
+    finally:
+        for process in running.values():
+            process.kill()
+            process.communicate()
+    bare = [statistics.median(times) for times in zip(*found["bare"])]
+    for mode in modes:
+        wall, cpu = (statistics.median(times) for times in zip(*found[mode]))
+        print(
+            f"training   {mode:<42} {wall * 1e3:6.0f} ms ({wall / bare[0]:.2f}), CPU {cpu * 1e3:6.0f} ms "
+            f"({cpu / bare[1]:.2f}), {held[mode]['files']:6.1f} files, {held[mode]['megabytes']:6.1f} MB a step"
+        )
+
+
+def _ask(process: subprocess.Popen[str], steps: int | None) -> Any:
+    """Let a training do so many steps, or end it; its answer."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    if steps is None:
+        process.stdin.close()
+        process.stdin = None
+    else:
+        process.stdin.write(f"{steps}\n")
+        process.stdin.flush()
+    return json.loads(process.stdout.readline())
 
 
 def reading(gigabytes: float) -> None:
@@ -176,20 +236,20 @@ def reading(gigabytes: float) -> None:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("what", nargs="*", default=[], help="disk, training, reading; default: all")
-    options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--steps", type=int, default=8)
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--steps", type=int, default=4, help="of a turn")
     options.add_argument("--gigabytes", type=float, default=4.0)
-    options.add_argument("--peers", default="", metavar="PYTHON")
+    options.add_argument("--msprobe", default="", metavar="PYTHON")
     options.add_argument("--child", default="", help=argparse.SUPPRESS)
     asked = options.parse_args()
     if asked.child:
-        child(asked.child, asked.steps, 4)
+        child(asked.child)
         return
     what = asked.what or ["disk", "training", "reading"]
     if "disk" in what:
         disk(64, 8)
     if "training" in what:
-        training(asked.rounds, asked.steps, asked.peers)
+        training(asked.rounds, asked.steps, asked.msprobe)
     if "reading" in what:
         reading(asked.gigabytes)
 

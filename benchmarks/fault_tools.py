@@ -36,6 +36,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import page_tables
+
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "explanation" / "fault-tools.md"
 BEGIN, END = "<!-- fault tools: begin -->", "<!-- fault tools: end -->"
@@ -168,15 +170,6 @@ def kept(file: Path | None) -> dict[tuple[str, str], list[str]]:
     return {(line["tool"], line["program"]): line["marks"] for line in lines}
 
 
-def write(page: Path, text: str) -> None:
-    """Puts the text between the markers of the page."""
-    old = page.read_text()
-    if BEGIN not in old or END not in old:
-        raise SystemExit(f"{page} has no place for the table: it needs the lines {BEGIN} and {END}")
-    head, _, rest = old.partition(BEGIN)
-    page.write_text(f"{head}{BEGIN}\n\n{text}\n{END}{rest.partition(END)[2]}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=Path, required=True, metavar="DIR")
@@ -205,7 +198,7 @@ def main() -> None:
     text = table(found, missing, marks)
     print("\n" + text)
     if given.write:
-        write(PAGE, text)
+        page_tables.write(PAGE, BEGIN, END, text)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import page_tables
+
 HERE = Path(__file__).resolve().parent
 PROGRAM = HERE / "programs" / "training.py"
 PAGE = HERE.parent / "docs" / "explanation" / "cost.md"
@@ -188,15 +190,6 @@ def table(
     return text
 
 
-def write(page: Path, text: str) -> None:
-    """Puts the text between the markers of the page."""
-    old = page.read_text()
-    if BEGIN not in old or END not in old:
-        raise SystemExit(f"{page} has no place for the table: it needs the lines {BEGIN} and {END}")
-    head, _, rest = old.partition(BEGIN)
-    page.write_text(f"{head}{BEGIN}\n\n{text}\n{END}{rest.partition(END)[2]}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=list(NETWORKS), action="append", help="this network; may be repeated")
@@ -228,7 +221,7 @@ def main() -> None:
     text = table(networks, found, missing, bare, control, rounds)
     print("\n" + text)
     if given.write:
-        write(PAGE, text)
+        page_tables.write(PAGE, BEGIN, END, text)
 
 
 if __name__ == "__main__":

@@ -77,6 +77,14 @@ def test_a_reference_holds_inputs_weights_outputs_and_random_states(tmp_path: Pa
     assert keywords == {}
 
 
+def test_an_array_is_fed_like_a_tensor(tmp_path: Path) -> None:
+    model, x = made(Seeing)
+    of_tensor = tensight.reference(tmp_path / "tensor", model, x)
+    of_array = tensight.reference(tmp_path / "array", model, x.numpy())
+    np.testing.assert_array_equal(of_array.inputs[0], of_tensor.inputs[0])
+    np.testing.assert_array_equal(of_array.outputs[0], of_tensor.outputs[0])
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("kind", [Former, Seeing])
 def test_the_same_model_is_identical_and_a_reordered_one_is_not_blamed(

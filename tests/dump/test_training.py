@@ -11,6 +11,14 @@ import tensight
 from tests.dump import running
 
 
+LATE = {"Gradients", "Update"}
+
+
+def scope_of(name: str) -> str:
+    """The outermost scope of an operator: 'Default', 'Gradients' or 'Update'."""
+    return name.partition(".")[2].partition("_")[0]
+
+
 @pytest.fixture
 def cached(tmp_path, monkeypatch):
     """Runs made of dumps go to a folder of this test."""
@@ -27,16 +35,23 @@ def test_a_torch_dump_holds_the_very_bits_of_each_operator_and_leaves_the_traini
     kept, alone = np.load(tmp_path / "kept.npz"), np.load(tmp_path / "bare" / "kept.npz")
     assert {name: kept[name].tobytes() for name in kept} == {name: alone[name].tobytes() for name in alone}
     assert sorted(path.name for path in (tmp_path / "dump/rank_0/Net/0").iterdir()) == ["0", "2"]
+    late = [{name for name in running.files(tmp_path, step) if scope_of(name) in LATE} for step in (0, 2)]
+    assert {scope_of(name) for name in late[0]} == LATE
+    assert late[0] == late[1]
     for step in (0, 2):
         found = running.files(tmp_path, step)
         hidden = np.load(found["addmm.Default_first_addmm-op0.output.0"])
         relu = np.load(found["relu.Default_act_relu-op0.output.0"])
-        np.testing.assert_allclose(hidden, kept[f"first.{step}"], rtol=1e-5, atol=1e-6)
+        logits = np.load(found["addmm.Default_head_addmm-op0.output.0"])
+        assert hidden.tobytes() == kept[f"first.{step}"].tobytes()
+        assert logits.tobytes() == kept[f"logits.{step}"].tobytes()
         assert relu.tobytes() == np.maximum(hidden, 0).tobytes()
         assert np.load(found["relu.Default_act_relu-op0.input.0"]).tobytes() == hidden.tobytes()
         assert np.load(found["Parameter.head_weight.output.0"]).tobytes() == kept[f"weight.{step}"].tobytes()
         assert np.load(found["Gradient.Gradients_head_weight.output.0"]).tobytes() == kept[f"gradient.{step}"].tobytes()
-        assert any(name.startswith("relu") or "threshold_backward" in name for name in found)
+        back = "threshold_backward.Gradients_Default_act_threshold_backward-op0"
+        slope = np.where(hidden > 0, np.load(found[f"{back}.input.0"]), np.float32(0))
+        assert np.load(found[f"{back}.output.0"]).tobytes() == slope.tobytes()
     order = (tmp_path / "dump/rank_0/execution_order/ms_execution_order_graph_0.csv").read_text().splitlines()
     assert order.index("Default/first/addmm-op0") < order.index("Default/head/addmm-op0")
     history = (tmp_path / "dump/rank_0/execution_order/ms_global_execution_order_graph_0.csv").read_text()
@@ -54,7 +69,9 @@ def test_a_compiled_torch_model_is_dumped_by_its_modules(tmp_path):
     found = running.files(tmp_path, 1)
     assert np.load(found["Parameter.head_weight.output.0"]).tobytes() == kept["weight.1"].tobytes()
     hidden = np.load(found["Linear.Default_first_Linear-op0.output.0"])
-    np.testing.assert_allclose(hidden, kept["first.1"], rtol=1e-5, atol=1e-6)
+    assert hidden.tobytes() == kept["first.1"].tobytes()
+    assert np.load(found["Linear.Default_head_Linear-op0.output.0"]).tobytes() == kept["logits.1"].tobytes()
+    assert np.load(found["Gradient.Gradients_head_weight.output.0"]).tobytes() == kept["gradient.1"].tobytes()
     assert np.load(found["ReLU.Default_act_ReLU-op0.output.0"]).tobytes() == np.maximum(hidden, 0).tobytes()
 
 
@@ -66,9 +83,9 @@ def test_a_mindspore_dump_in_pynative_mode_holds_cells_gradients_and_parameters(
     kept = np.load(tmp_path / "kept.npz")
     for step in (0, 1):
         found = running.files(tmp_path, step)
-        np.testing.assert_allclose(np.load(found["ReLU.Default_act_ReLU-op0.output.0"]), kept[f"act.{step}"], rtol=1e-5)
+        assert np.load(found["ReLU.Default_act_ReLU-op0.output.0"]).tobytes() == kept[f"act.{step}"].tobytes()
         assert np.load(found["Parameter.head_weight.output.0"]).tobytes() == kept[f"weight.{step}"].tobytes()
-        assert "Gradient.Gradients_head_weight.output.0" in found
+        assert np.load(found["Gradient.Gradients_head_weight.output.0"]).tobytes() == kept[f"gradient.{step}"].tobytes()
         assert "Dense.Gradients_Default_head_Dense-op0.output.0" in found
     assert not list((tmp_path / "dump").glob("graph_mode*"))
 
@@ -80,8 +97,12 @@ def test_a_mindspore_dump_in_graph_mode_comes_from_mindspore_and_is_completed(tm
     said = running.run(tmp_path, "mindspore_training.py", "graph", "nan", options=options)
     assert "exit 0" in said
     assert "held back" not in said
-    found = running.files(tmp_path, 0)
+    found, following, kept = running.files(tmp_path, 0), running.files(tmp_path, 1), np.load(tmp_path / "kept.npz")
+    loss = next(name for name in found if name.startswith("SparseSoftmax") and name.endswith("op0.output.0"))
+    assert np.load(found[loss]).tobytes() == kept["loss.0"].tobytes()
     scope = "Default_network-WithLossCell__backbone-Net_"
+    weight = np.load(following[f"MatMul.{scope}head-Dense_MatMul-op0.input.1"])
+    assert weight.tobytes() == kept["weight.0"].tobytes()
     hidden = np.load(found[f"BiasAdd.{scope}first-Dense_BiasAdd-op0.output.0"])
     assert np.load(found[f"ReLU.{scope}act-ReLU_ReLU-op0.output.0"]).tobytes() == np.maximum(hidden, 0).tobytes()
     rows = (tmp_path / "dump/rank_0/Net/0/1/statistic.csv").read_text().splitlines()

@@ -102,6 +102,10 @@ def test_model_train_in_graph_mode_tells_loss_weights_and_steps() -> None:
     assert sink.only_network.compiled
     assert {what for what, _, _ in sink.gaps} == {"cells inside net", "gradients inside net"}
     assert [one.training for one in sink.named("forward")] == [True] * STEPS + [False] * STEPS
+    # what MindSpore's own cells hand to the model and to the loss passes through Python
+    assert [info.slot for info, _ in sink.observed("input")] == ["input.0"] * STEPS
+    targets = [one.values for one in sink.events("labels")]
+    assert [(one["function"], one["target_shape"]) for one in targets] == [("mse_loss", "8x2")] * STEPS
 
 
 @pytest.mark.usefixtures("graph_mode")

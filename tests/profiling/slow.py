@@ -22,6 +22,7 @@ FAULTS = {
     "python_in_step": "python_in_step",
     "anomaly": "debug_switch_left_on",
     "optimizer_loop": "optimizer_loop",
+    "layout": "layout_changes",
     "poor_overlap": "poor_overlap",
 }
 SEVERAL = {"poor_overlap"}  # needs two ranks

@@ -131,7 +131,7 @@ def test_a_thread_that_waits_for_a_processor_is_told_from_one_that_waits_for_dat
         step = StepTime(0, "clock", 0.2, data=0.1, forward=0.1, cpu=0.12, data_cpu=0.02, delay=0.01, data_delay=delay)
         return Reading(Profile(steps=(step,) * 4, loaders=(LoaderTime("DataLoader", batches=4, seconds=0.4),)))
 
-    computing, waiting = busy(0.08), busy(0.0)
+    computing, waiting = busy(0.08), busy(0.0)  # 20 of 20 ms that were its own, and 20 of 100
     assert computing.busy(computing.profile.loaders[0]) == pytest.approx(1.0)
     assert waiting.busy(waiting.profile.loaders[0]) == pytest.approx(0.2)
     assert waiting.delayed == pytest.approx(0.05)

@@ -76,6 +76,9 @@ def told(kind: str, *by_rank: list[int], ranks: int | None = None, words: tuple[
         ("buffer", ([1, 2, 3], [4, 5, 6]), None),  # each follows its own batches
         ("buffer", ([1, 1, 1, 2], [1, 1, 1, 3]), None),  # all change to something of their own
         ("copy", ([1, 2, 3, 4], [1, 2, 3, 9]), 3),
+        ("alone", ([1, 2, 3], [1, 4, 5]), 1),  # trained without a wrapper, and alike at first
+        ("alone", ([1, 2, 3], [4, 5, 6]), None),  # each rank has begun with its own
+        ("exchanged", ([1, 2], [3, 4]), 0),  # put together a moment ago, and not alike
     ],
 )
 def test_what_counts_as_a_difference(kind: str, by_rank: tuple[list[int], ...], update: int | None) -> None:

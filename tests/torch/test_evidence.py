@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset, WeightedRandomSampler
 
 from tensight.frameworks.torch.worker_seeds import marks
 
@@ -231,3 +231,45 @@ def test_reading_the_states_of_generators_draws_nothing() -> None:
     np.random.seed(1)
     torch.manual_seed(1)
     assert (random.random(), np.random.rand(), torch.rand(1).item()) == drawn
+
+
+def test_how_many_samples_a_sampler_draws_and_how_many_of_them_differ_is_told(watch: Watch) -> None:
+    sink = watch()
+    data = TensorDataset(torch.randn(60, 3), torch.zeros(60))
+    by_class = WeightedRandomSampler(torch.tensor([0.2, 0.8]), num_samples=60)
+    for _ in DataLoader(data, batch_size=20, sampler=by_class):
+        pass
+    for _ in DataLoader(data, batch_size=20, shuffle=True):
+        pass
+    drawn = [(event[2], event[3]["drawn"], event[3]["distinct"]) for event in sink.events if event[1] == "batch"]
+    assert [counts for name, *counts in drawn if name == "DataLoader-2"] == [[20, 20], [40, 40], [60, 60]]
+    assert all(distinct <= 2 for name, _, distinct in drawn if name == "DataLoader")
+    settings = sink.parts["loader", "DataLoader"].settings
+    assert (settings["samples"], settings["sampled"], settings["weighed"]) == (60, 60, 2)
+
+
+def test_a_loss_without_gradients_is_told_as_a_score(watch: Watch) -> None:
+    sink = watch()
+    net, x = nn.Linear(3, 1), torch.randn(4, 3)
+    with torch.no_grad():
+        nn.functional.mse_loss(net(x), torch.zeros(4, 1))
+    nn.functional.mse_loss(net(x), torch.zeros(4, 1)).backward()
+    kinds = [event[1] for event in sink.events if event[1] in ("forward", "scored", "loss")]
+    assert kinds == ["forward", "scored", "forward", "loss"]
+
+
+def test_a_network_whose_inputs_are_searched_for_is_told(watch: Watch) -> None:
+    sink = watch()
+    net = nn.Linear(3, 1)
+    net(torch.randn(4, 3, requires_grad=True)).sum().backward()
+    net(torch.randn(4, 3)).sum().backward()
+    asked = [event[3].get("input_requires_grad") for event in sink.events if event[1] == "forward"]
+    assert asked == [True, None]
+
+
+def test_labels_are_counted_while_they_are_all_the_same(watch: Watch) -> None:
+    sink = watch()
+    net, x = nn.Linear(3, 2), torch.randn(4, 3)
+    for label in (0, 0, 1, 0):
+        nn.functional.cross_entropy(net(x), torch.full((4,), label)).backward()
+    assert [event[3].get("alike") for event in sink.events if event[1] == "loss"] == [4, 8, None, None]

@@ -139,7 +139,7 @@ def test_from_the_source_package_without_a_compiler_a_fault_is_found_and_doctor_
 
     [kernel] = [one for one in json.loads(tensight("doctor", "--json"))["checks"] if one["what"] == "native kernel"]
     assert kernel["state"] == "limited"
-    assert "/bin/false failed" in kernel["found"]
+    assert "/bin/false failed" in kernel["detail"]
     assert "install a C++ compiler" in kernel["remedy"]
     (tmp_path / "train.py").write_text(FAULTY)
     tensight("run", "--no-page", "--run-dir", "run", "--report", "report.json", "train.py")

@@ -61,6 +61,8 @@ def test_a_search_finds_the_best_and_says_how_to_run_it(tmp_path: Path, quadrati
     best = search["trials"][search["best"]]["values"]
     assert f'"x": {best["x"]}' in search["best_command"]
     assert all(len(trial["reports"]) == 5 for trial in search["trials"])
+    assert set(search["importance"]) == {"x", "y"}
+    assert sum(search["importance"].values()) == pytest.approx(1)
     kept = msgspec.json.decode((tmp_path / "found" / "search.json").read_bytes(), type=Search)
     assert (kept.state, kept.best) == ("finished", search["best"])
 
@@ -113,6 +115,27 @@ def test_a_search_does_not_go_on_as_another_one(tmp_path: Path, quadratic, chang
         del quadratic["minimize"]
     with pytest.raises(UsageError, match=says):
         Study(parse({**quadratic, **change}), tmp_path / "found").run()
+
+
+class Reporting:
+    """A trial that runs and has said how it goes."""
+
+    def __init__(self, *reports: tuple[int, float]) -> None:
+        self._reports = list(reports)
+
+    def reports(self) -> list[tuple[int, float]]:
+        return self._reports
+
+
+def test_a_trial_that_is_worse_than_others_were_there_is_pruned_by_its_value(tmp_path: Path, quadratic):
+    study = Study(parse({**quadratic, "pruner": "median"}), tmp_path / "found")
+    for value in (1.0, 2.0, 3.0, 4.0, 5.0):
+        trial = study.study.ask()
+        trial.report(value, 0)
+        study.study.tell(trial, value)
+    assert study._compare(study.study.ask(), Reporting((0, 0.5))) == ""
+    assert "9 at step 0 is worse than other trials" in study._compare(study.study.ask(), Reporting((0, 9.0)))
+    assert "error is nan at step 0" in study._compare(study.study.ask(), Reporting((0, float("nan"))))
 
 
 def test_a_terminal_sees_a_bar_and_the_best_so_far(tmp_path: Path, quadratic):

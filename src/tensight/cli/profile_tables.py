@@ -63,7 +63,8 @@ def _more(reading: Reading) -> None:
     if reading.flops:
         speed = reading.flops / reading.seconds
         use = reading.utilisation
-        reached = f", {percent(use)} of what a large matrix product reaches here" if use is not None else ""
+        share = percent(use) if use is not None and use >= 0.01 else "less than 1 %"
+        reached = f", {share} of what a large matrix product reaches here" if use is not None else ""
         rows.append(f"work    {reading.flops / 1e9:.3g} GFLOP a step, {speed / 1e9:.3g} GFLOP/s{reached}")
     if reading.processors:
         cores = int(reading.number("cores"))
@@ -72,6 +73,12 @@ def _more(reading: Reading) -> None:
     if profile.memory.peak:
         owners = ", ".join(f"{one.what} {_bytes(one.bytes)}" for one in profile.memory.owners[:3])
         rows.append(f"memory  peak {_bytes(profile.memory.peak)} above the step's start: {owners}")
+    sent = reading.number("ddp.backward_comm")
+    if sent:
+        hidden = reading.number("ddp.backward_compute_comm_overlap") / sent
+        rows.append(
+            f"ranks   {milliseconds(sent)} of sending gradients, {percent(hidden)} of it hidden behind backward"
+        )
     compiling = profile.compiling
     if compiling.seconds or compiling.graphs:
         again = sum(one.count for one in compiling.recompiles)

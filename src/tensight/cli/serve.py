@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 
@@ -18,9 +20,22 @@ import click
     help="Let scripts started by plain `python` in this environment connect by TENSIGHT_SERVER, or by MindSpore's "
     "ENABLE_MS_DEBUGGER; then end.",
 )
+@click.option(
+    "--runs",
+    type=click.Path(file_okay=False),
+    default="runs",
+    show_default=True,
+    help="Where records are kept that trainings send whose disks are not seen from here.",
+)
 @click.option("--remove-hook", is_flag=True, help="Take that away again; then end.")
 def serve(
-    host: str, port: int | None, tls_cert: str | None, tls_key: str | None, install_hook: bool, remove_hook: bool
+    host: str,
+    port: int | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    install_hook: bool,
+    remove_hook: bool,
+    runs: str,
 ) -> None:
     """A server that waits for trainings.
 
@@ -38,4 +53,4 @@ def serve(
         return
     from tensight import server
 
-    server.serve(host, port, tls_cert=tls_cert, tls_key=tls_key)
+    server.serve(host, port, tls_cert=tls_cert, tls_key=tls_key, keep=Path(runs))

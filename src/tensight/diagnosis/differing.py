@@ -14,6 +14,8 @@ OUT_OF_ORDER = "collectives_out_of_order"
 def conclude(event: Event, parts: Iterable[Part]) -> Finding:
     """The finding that a difference between ranks stands for, where it is found by reading a run."""
     special = {"gradient": not_averaged, "collective": out_of_order}
+    if event.values.get("kind") == "exchanged":
+        return _not_written_back(event, next((part for part in parts if part.kind == "exchange"), None))
     return special.get(str(event.values.get("kind")), diverged)(event, _wrapper(parts))
 
 
@@ -82,6 +84,26 @@ def diverged(event: Event, wrapper: Part | None) -> Finding:
             "when nothing in the program explains it, test the memory of the rank that differs",
         ),
         confirm=("broadcast it from rank 0 after a step and compare it with the own one",),
+    )
+
+
+def _not_written_back(event: Event, exchange: Part | None) -> Finding:
+    name, step = str(event.values.get("name", "")), _step(event)
+    return Finding(
+        fault=DIVERGE,
+        category="distributed",
+        title="ranks put their weights together, and still differ: the result is not written back",
+        confidence=0.88,
+        since_step=step,
+        where=_where(event, exchange),
+        why=(
+            f"the weights of all ranks were summed (all_reduce) before step {step}, but after it {name}{_more(event)}"
+            f" is not the same on all ranks: {_ranks(event)}. What is averaged is a copy, and nobody copies it into the"
+            " parameters, so each process goes on with its own replica and they diverge"
+        ),
+        evidence=_evidence(event),
+        fix=("write the mean back: p.copy_(mean / world_size) under torch.no_grad(), or all_reduce p.data itself",),
+        confirm=(f"broadcast {name} from rank 0 after the exchange and compare it with the own one",),
     )
 
 

@@ -65,6 +65,12 @@ class LossSite:
             self.first_values.append((step, value))
         self._labels(step, values)
 
+    def add_labels(self, step: int, values: dict[str, Value]) -> None:
+        """A batch of which the target alone is known."""
+        if not self.calls:
+            self.first = self.first or dict(values)
+        self._labels(step, values)
+
     def _labels(self, step: int, values: dict[str, Value]) -> None:
         distinct, low = values.get("target_distinct"), _number(values.get("target_min"))
         if not isinstance(distinct, int) or low is None or self.function not in CLASS_LOSSES:
@@ -128,7 +134,7 @@ class LossCalls:
 
     def follow(self, step: int, events: tuple[Event, ...]) -> None:
         for event in events:
-            if event.kind != "loss":
+            if event.kind not in ("loss", "labels"):
                 continue
             function = event.values.get("function")
             name = function if isinstance(function, str) else event.part
@@ -137,7 +143,10 @@ class LossCalls:
             site = self.sites.get(key)
             if site is None:
                 site = self.sites[key] = LossSite(name, source, step)
-            site.add(step, event.values)
+            if event.kind == "loss":
+                site.add(step, event.values)
+            else:
+                site.add_labels(step, event.values)
 
     def __iter__(self) -> Iterator[LossSite]:
         return iter(self.sites.values())

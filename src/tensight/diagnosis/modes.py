@@ -19,6 +19,7 @@ class NetworkMode:
     eval_now: bool = False
     eval_source: Source | None = None  # the line that switched, as it was when the run of steps began
     latest_eval_source: Source | None = None
+    train_source: Source | None = None  # the latest line that switched all of it to training
     switched: bool = False  # somebody has called eval() on it
     bursts: int = 0  # steps with several forward passes without gradients in training mode
     burst_calls: int = 0
@@ -106,9 +107,12 @@ class Modes:
             elif kind == "optimizer_step":
                 updated = True
             elif kind == "mode":
-                if not event.values.get("node") and event.values.get("training") is False:
+                if not event.values.get("node"):
                     mode = self._of(event.part)
-                    mode.latest_eval_source, mode.switched = event.source, True
+                    if event.values.get("training") is False:
+                        mode.latest_eval_source, mode.switched = event.source, True
+                    else:
+                        mode.train_source = event.source
             elif kind == "dropout":
                 self._dropout(step, event)
         if blind is not None:

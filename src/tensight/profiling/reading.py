@@ -102,9 +102,9 @@ class Reading:
 
     def busy(self, loader: LoaderTime) -> float:
         """How much of the wait for batches the thread computes, were the machine its own."""
-        waited = sum(time.data for time in self.clocked)
+        waited = sum(time.data - time.data_delay for time in self.clocked)
         if waited > 0 and any(time.delay for time in self.clocked):
-            return min(1.0, sum(time.data_cpu + time.data_delay for time in self.clocked) / waited)
+            return min(1.0, sum(time.data_cpu for time in self.clocked) / waited)
         return min(1.0, loader.cpu / loader.seconds / self.available) if loader.seconds else 0.0
 
     def percentile(self, values: Sequence[float], percent: float) -> float:

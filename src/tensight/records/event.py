@@ -21,6 +21,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       scheduler_step   part=scheduler; lr
       scale            part=scaler; scale, overflow
       loss             part=loss name; what is known of prediction and target (see frameworks.adapter)
+      labels           part=loss name; function and target alone, where nothing else of a compiled loss is seen
       batch            part=loader; index, and what is known of the batch
       mode             part=network; node, training
       attention        part=network; function, rows, columns, module; future, past, binary, only_padding

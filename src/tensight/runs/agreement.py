@@ -43,7 +43,7 @@ class Told(msgspec.Struct, frozen=True):
 class Difference(msgspec.Struct, frozen=True):
     """A tensor that is no longer the same on all ranks of its group."""
 
-    kind: str  # 'weight', 'gradient', 'buffer', 'copy', 'alone', 'collective'
+    kind: str  # 'weight', 'gradient', 'buffer', 'copy', 'alone', 'exchanged', 'collective'
     network: str
     name: str
     step: int
@@ -135,7 +135,7 @@ def _counts(kind: str, at: int, sums: Sequence[str], before: Sequence[Sequence[s
     now = [_digits(one, at) for one in sums]
     if len(set(now)) == 1:
         return False
-    if kind in ("weight", "gradient", "collective"):
+    if kind in ("weight", "gradient", "collective", "exchanged"):
         return True
     if kind == "alone":  # no wrapper keeps it alike: it counts only when it began so
         return bool(before) and len({_digits(one, at) for one in before[0]}) == 1

@@ -3,7 +3,6 @@ has stalled, or was killed."""
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,11 +55,7 @@ class Beat(msgspec.Struct, frozen=True):
 
 def write(folder: Path, beat: Beat) -> None:
     """Renew a rank's beat as a whole."""
-    part = layout.part(folder, beat.rank)
-    part.mkdir(parents=True, exist_ok=True)
-    new = part / f"{BEAT}.{os.getpid()}"
-    new.write_bytes(msgspec.json.encode(beat))
-    os.replace(new, part / BEAT)
+    layout.leave(folder, beat.rank, BEAT, msgspec.json.encode(beat))
 
 
 def read(folder: Path, rank: int) -> Beat | None:

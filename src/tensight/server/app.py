@@ -22,6 +22,7 @@ from tensight.server.answers import Mode, Refusal, Welcome
 from tensight.server.guard import Guard
 from tensight.server.library import Library
 from tensight.server.live import Live
+from tensight.server.receiving import Receiving
 from tensight.server.routes.asking import House
 from tensight.server.wire import Json
 
@@ -29,9 +30,18 @@ STATIC = Path(__file__).parent / "static"
 
 
 def create(
-    *, token: str, host: str = "127.0.0.1", port: int = 8765, place: Path | None = None, mode: Mode = "view"
+    *,
+    token: str,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    place: Path | None = None,
+    mode: Mode = "view",
+    keep: Path | None = None,
 ) -> Starlette:
-    """The application. `place` is a run, or a folder of runs; without one only connected trainings are shown."""
+    """The application. `place` is a run, or a folder of runs; without one only connected trainings are shown.
+
+    `keep` is where records are put that ranks send whose disks are not seen from here; without it they are refused.
+    """
     library = Library(place)
     run = ""
     if mode == "run" and place is not None:
@@ -62,7 +72,9 @@ def create(
         exception_handlers={TensightError: refused, HTTPException: not_served, Exception: broken},
         lifespan=lifespan,
     )
-    app.state.house = House(Welcome(tensight.__version__, mode, shown, run), library, Live(library))
+    app.state.house = House(
+        Welcome(tensight.__version__, mode, shown, run), library, Live(library), Receiving(keep, library)
+    )
     return app
 
 

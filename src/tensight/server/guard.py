@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tensight.control.launch import is_loopback
 from tensight.control.messages import PATH as TRAINING
 from tensight.control.messages import TOKEN_HEADER
+from tensight.control.records import RECORDS
 from tensight.server.wire import Json
 
 POLICY = "; ".join(
@@ -103,7 +104,7 @@ class Guard:
         if origin is not None and not _same_origin(origin, hosts[0]):
             return 403, "Requests from other sites are refused."
         path = scope["path"]
-        if path == TRAINING:
+        if path in (TRAINING, RECORDS) or path.startswith(f"{RECORDS}/"):
             if origin is not None:
                 return 403, "Only a training may connect here."
             return None if self._is_token(headers.get(TOKEN_HEADER.lower(), "")) else (401, "The token is missing.")

@@ -115,10 +115,18 @@ def view(
 
 
 def serve(
-    host: str = "127.0.0.1", port: int | None = None, *, tls_cert: str | None = None, tls_key: str | None = None
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    *,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    keep: Path = Path("runs"),
 ) -> None:
-    """Wait for trainings, until Ctrl-C. They come by `tensight run --server HOST:PORT`."""
-    _serve_here(None, host, port, open_browser=False, tls_cert=tls_cert, tls_key=tls_key)
+    """Wait for trainings, until Ctrl-C. They come by `tensight run --server HOST:PORT`.
+
+    What they record on disks that are not seen from here, they send; it is put into `keep`.
+    """
+    _serve_here(None, host, port, open_browser=False, tls_cert=tls_cert, tls_key=tls_key, keep=keep)
 
 
 def _serve_here(
@@ -130,13 +138,19 @@ def _serve_here(
     tls_cert: str | None,
     tls_key: str | None,
     seconds: float | None = None,
+    keep: Path | None = None,
 ) -> None:
     token = secrets.token_urlsafe(24)
     listening = bind(host, port)
     address = address_of(listening, host, token, tls_cert=tls_cert)
     mode = "view" if folder is not None else "serve"
     app = application.create(
-        token=token, host=host, port=address.port, place=folder, mode="view" if mode == "view" else "serve"
+        token=token,
+        host=host,
+        port=address.port,
+        place=folder,
+        mode="view" if mode == "view" else "serve",
+        keep=keep,
     )
     left: Path | None = None
     with contextlib.suppress(OSError):  # then a training needs the token in its environment

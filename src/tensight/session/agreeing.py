@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -82,11 +81,7 @@ class Agreeing(Companion):
 
 def leave(folder: Path, told: Told) -> None:
     """Leave what this rank has told for the others."""
-    part = layout.part(folder, told.rank)
-    part.mkdir(parents=True, exist_ok=True)
-    new = part / f"{FILE}.{os.getpid()}"
-    new.write_bytes(msgspec.msgpack.encode(told))
-    os.replace(new, part / FILE)
+    layout.leave(folder, told.rank, FILE, msgspec.msgpack.encode(told))
 
 
 def read(folder: Path) -> list[Told]:

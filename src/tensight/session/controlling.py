@@ -92,8 +92,12 @@ def _controlling(session: Session, say: Callable[[str], None]) -> Controlling:
     info = RunInfo(session.folder.name, settings.command, time.time(), rank=rank(), ranks=ranks(), pid=session.pid)
     asked = settings.server or address.from_environment()
     where: address.Address | Callable[[], address.Address | None]
+    hello: Hello | Callable[[], Hello] = Hello.of(info, session.folder)
     if asked:
+        from tensight.session.sending import Sending
+
         where = address.find(asked)
+        hello = Sending(where, session.folder, info, say).hello
     elif info.rank == 0:
         where = launch.start(
             session.folder, settings.host, settings.port, tls_cert=settings.tls_cert, tls_key=settings.tls_key
@@ -106,7 +110,7 @@ def _controlling(session: Session, say: Callable[[str], None]) -> Controlling:
     else:
         where = partial(address.find_beside, session.folder)
     return Controlling(
-        Link(where, Hello.of(info, session.folder)).start(),
+        Link(where, hello).start(),
         RecorderDesk(session.recorder),
         session.recorder.stop,
         say,

@@ -234,11 +234,7 @@ def _whole(value: object, otherwise: int) -> int:
 
 def leave(folder: Path, facts: Launch) -> None:
     """Leave what a rank knows of itself for the others."""
-    part = layout.part(folder, facts.rank)
-    part.mkdir(parents=True, exist_ok=True)
-    new = part / f"{FACTS}.{os.getpid()}"
-    new.write_bytes(msgspec.json.encode(facts))
-    os.replace(new, part / FACTS)
+    layout.leave(folder, facts.rank, FACTS, msgspec.json.encode(facts))
 
 
 def read(folder: Path) -> list[Launch]:

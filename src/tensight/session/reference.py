@@ -98,7 +98,8 @@ def reference(
 
     With a model and its inputs, the model is called once, as it is (in the mode it is in), and the inputs, weights,
     random states and the inputs and outputs of every module are written to `folder`; with `loss`, a function of the
-    model's result, the loss and the gradients too. The model, its gradients and the random states stay as they were.
+    model's result, the loss and the gradients too. Inputs may be NumPy arrays. The model, its gradients and the random
+    states stay as they were.
 
         tensight.reference("lenet.ref", model, x, loss=lambda out: loss_fn(out, y))       # in one framework
         tensight.reference("lenet.ref").compare(port)                                     # in the other
@@ -129,8 +130,8 @@ class _Recording:
     def __init__(self, hands: Hands, model: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         self.hands = hands
         self.model = model
-        self.inputs = tuple(inputs)
-        self.keywords = dict(keywords)
+        self.inputs = tuple(map(self._taken, inputs))
+        self.keywords = {name: self._taken(value) for name, value in keywords.items()}
         self.tensors: dict[str, Array] = {}
         self.dtypes: dict[str, str] = {}
         self.calls: list[Call] = []
@@ -140,6 +141,10 @@ class _Recording:
         self.how = ""
         self._counts: dict[str, int] = {}
         self.random = self._random()
+
+    def _taken(self, value: Any) -> Any:
+        """An array, as `tensight.batch` hands it out, as a tensor of the model's framework."""
+        return self.hands.tensor(value, value.dtype.name, self.model) if isinstance(value, np.ndarray) else value
 
     def run(self, loss: Loss | None) -> None:
         hands, model = self.hands, self.model

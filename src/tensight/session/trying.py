@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,6 +27,7 @@ from tensight.session.settings import rank, ranks
 LONGEST = 600.0  # seconds of one attempt
 TURNS = 2  # that each change gets, one after the other, so that a moment's load does not decide
 AS_IT_IS = ""
+BUSY = 0.25  # share of a step without a processor from which a time is not to be trusted
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -33,6 +35,13 @@ class Attempt(msgspec.Struct, frozen=True):
 
     change: str = AS_IT_IS
     port: int = 0
+
+
+class Measured(NamedTuple):
+    """A step of one attempt: its seconds, and how much of it the thread waited for a processor."""
+
+    seconds: float
+    delayed: float = 0.0
 
 
 def try_changes(
@@ -47,7 +56,7 @@ def try_changes(
     if rank() > 0:
         _follow(program, folder, steps)
         return []
-    times: dict[str, list[float]] = {change: [] for change in ((AS_IT_IS, *changes) if changes else ())}
+    times: dict[str, list[Measured]] = {change: [] for change in ((AS_IT_IS, *changes) if changes else ())}
     broken: set[str] = set()
     number = 0
     for _ in range(TURNS):
@@ -55,11 +64,11 @@ def try_changes(
             told(change or "as it is")
             attempt = _said(folder, number, Attempt(change, _free_port()))
             number += 1
-            seconds = _clocked(program, attempt, steps)
-            if seconds is None:
+            measured = _clocked(program, attempt, steps)
+            if measured is None:
                 broken.add(change)
             else:
-                times[change].append(seconds)
+                times[change].append(measured)
     _said(folder, number, Attempt())
     if not changes or AS_IT_IS in broken:
         return []
@@ -68,17 +77,24 @@ def try_changes(
     return [_tried(change, before, times[change] if change not in broken else []) for change in changes]
 
 
-def _tried(change: str, before: float, times: Sequence[float]) -> Tried:
+def _tried(change: str, before: Measured, times: Sequence[Measured]) -> Tried:
     """
-    >>> _tried("batch=4", 0.2, [0.4, 0.5]).after
+    >>> _tried("batch=4", Measured(0.2), [Measured(0.4), Measured(0.5)]).after
     0.1
     """
     if not times:
-        return Tried(change, before, before, "it could not be tried: the script failed with it")
+        return Tried(change, before.seconds, before.seconds, "it could not be tried: the script failed with it")
+    after = min(times)
+    notes = []
+    if max(before.delayed, after.delayed) >= BUSY:
+        waited = round(100 * max(before.delayed, after.delayed))
+        notes.append(f"not sure: the training had no processor {waited} % of the time")
     name, _, value = change.partition("=")
+    scale = 1.0
     if name == "batch":
-        return Tried(change, before, min(times) / float(value), "for the same number of samples")
-    return Tried(change, before, min(times))
+        scale = float(value)
+        notes.append("for the same number of samples")
+    return Tried(change, before.seconds, after.seconds / scale, "; ".join(notes))
 
 
 def _note(folder: Path, number: int) -> Path:
@@ -118,8 +134,8 @@ def _free_port() -> int:
         return int(asked.getsockname()[1])
 
 
-def _clocked(program: Program, attempt: Attempt, steps: int) -> float | None:
-    """Mean seconds of a step in a fresh process; None when that failed."""
+def _clocked(program: Program, attempt: Attempt, steps: int) -> Measured | None:
+    """A mean step in a fresh process; None when that failed."""
     with tempfile.TemporaryDirectory(prefix="tensight-try-") as place:
         folder = Path(place) / "run"
         words = [sys.executable, "-m", "tensight", "profile", "--clock-only", "--steps", str(steps)]
@@ -145,4 +161,6 @@ def _clocked(program: Program, attempt: Attempt, steps: int) -> float | None:
         except (subprocess.TimeoutExpired, TensightError, OSError):
             return None
         # the mean and not the median: a change may take away what only some steps wait for
-        return reading.seconds if len(reading.clocked) >= 3 and reading.seconds > 0 else None
+        if len(reading.clocked) < 3 or reading.seconds <= 0:
+            return None
+        return Measured(reading.seconds, reading.delayed)

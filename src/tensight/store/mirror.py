@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from tensight.errors import RunError, TensightError
 from tensight.store.remote import file_system, is_of_a_run, spoken_of
@@ -23,15 +24,20 @@ _LIMIT = 600.0  # seconds for the last copy
 
 
 class Mirror:
-    """A copy elsewhere, of a whole run or of some of its parts ('rank-0')."""
+    """A copy elsewhere, of a whole run or of some of its parts ('rank-0').
 
-    def __init__(self, folder: Path, address: str, parts: Iterable[str] = ()) -> None:
+    `system` is a file system and a folder in it; without one, `address` says which is meant.
+    """
+
+    def __init__(
+        self, folder: Path, address: str, parts: Iterable[str] = (), system: tuple[Any, str] | None = None
+    ) -> None:
         self.folder = folder
         self.address = address.rstrip("/")
         self._parts = frozenset(parts)
         self._copied: dict[str, tuple[int, int]] = {}
         with spoken_of(self.address):
-            self._system, self._root = file_system(self.address)
+            self._system, self._root = file_system(self.address) if system is None else system
 
     def check(self) -> None:
         """Refuse a place that holds a run already, or cannot be written."""

@@ -15,7 +15,8 @@ class Net(nn.Module):
         self.head = nn.Linear(8, 3)
 
     def forward(self, x):
-        return self.head(self.act(self.first(x)))
+        hidden = self.first(x)
+        return self.head(self.act(hidden)), hidden
 
 
 def main():
@@ -26,11 +27,12 @@ def main():
     x, y = torch.randn(6, 4), torch.tensor([0, 1, 2, 0, 1, 2])
     kept = {}
     for step in range(4):
-        hidden = x.detach() @ model.first.weight.detach().T + model.first.bias.detach()
-        loss = nn.functional.cross_entropy(called(x), y)
+        logits, hidden = called(x)
+        loss = nn.functional.cross_entropy(logits, y)
         optimizer.zero_grad()
         loss.backward()
-        kept[f"first.{step}"] = hidden.numpy()
+        kept[f"first.{step}"] = hidden.detach().clone().numpy()
+        kept[f"logits.{step}"] = logits.detach().clone().numpy()
         kept[f"gradient.{step}"] = model.head.weight.grad.detach().clone().numpy()
         optimizer.step()
         kept[f"weight.{step}"] = model.head.weight.detach().clone().numpy()

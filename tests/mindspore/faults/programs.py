@@ -9,7 +9,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
-from tests.mindspore.faults import more
+from tests.mindspore.faults import hidden, more
 from tests.mindspore.faults.training import by_functions, by_model, classes, mlp, values
 
 
@@ -266,6 +266,14 @@ PROGRAMS: dict[str, Program] = {
     "broadcast_by_hand": Program(more.broadcast_by_hand, Expected("broadcast_in_loss", "(predicted - y) ** 2")),
     "cut_encoder": Program(more.cut_encoder, Expected("detach_breaks_graph", "encoder")),
     "inverted_mask": Program(more.inverted_mask, Expected("attention_mask_wrong", "ops.softmax(score")),
+    "layers_in_a_list": Program(hidden.layers_in_a_list, Expected("unregistered_parameters", "blocks")),
+    "mask_of_ones": Program(hidden.mask_of_ones, Expected("attention_mask_wrong", "ops.softmax(score")),
+    "axis_of_the_batch_under_jit": Program(
+        hidden.axis_of_the_batch_under_jit, Expected("softmax_over_batch_dim", "ops.log_softmax(")
+    ),
+    "sorted_labels_in_a_graph": Program(
+        hidden.sorted_labels_in_a_graph, Expected("unshuffled_sorted_by_class", ".train(1, data"), graph=True
+    ),
     "cut_encoder_in_a_graph": Program(
         more.cut_encoder_in_a_graph, Expected("detach_breaks_graph", "encoder"), graph=True
     ),

@@ -28,11 +28,13 @@ from tensight.diagnosis.rules.distributed import (
     CollectivesOutOfOrder,
     DdpWrapperBypassed,
     GradientsNotAveraged,
+    GradientsSummed,
     ReplicasDiverge,
 )
 from tensight.diagnosis.rules.divergence import KlDivOnProbabilities
 from tensight.diagnosis.rules.drawing import FewSamplesDrawn
 from tensight.diagnosis.rules.evaluation import TrainModeInEvaluation
+from tensight.diagnosis.rules.frozen_statistics import FrozenStatisticsMove
 from tensight.diagnosis.rules.gradient_flow import DeadRelu, ExplodingSignal
 from tensight.diagnosis.rules.guides import AverageLost, GuideInTrainingMode
 from tensight.diagnosis.rules.initialisation import ConstantInit, HugeInit, ZeroInit
@@ -50,7 +52,7 @@ from tensight.diagnosis.rules.loss_definition import (
 )
 from tensight.diagnosis.rules.loss_reading import OverlapOfRaw, RowsCutAcross, SignedTargets
 from tensight.diagnosis.rules.loss_sign import LossSignFlipped, LossUnboundedBelow
-from tensight.diagnosis.rules.mode import BatchNormOfOne, DropoutInEval, EvalModeInTraining
+from tensight.diagnosis.rules.mode import BatchNormOfOne, DropoutInEval, EvalModeInTraining, RunningStatisticsLag
 from tensight.diagnosis.rules.nonfinite import NonFinite
 from tensight.diagnosis.rules.optimizer_settings import (
     BetasSwapped,
@@ -84,7 +86,7 @@ from tensight.diagnosis.rules.wiring import (
     UnregisteredParameters,
 )
 from tensight.diagnosis.rules.workers import DuplicateAugmentation, DuplicateSamples
-from tensight.diagnosis.rules.zero_slope import OperatorWithoutSlope
+from tensight.diagnosis.rules.zero_slope import HeldAtLimit, OperatorWithoutSlope
 
 RULES: tuple[type[Rule], ...] = (
     NanInInput,
@@ -129,6 +131,7 @@ RULES: tuple[type[Rule], ...] = (
     DdpWrapperBypassed,
     CollectivesOutOfOrder,
     GradientsNotAveraged,
+    GradientsSummed,
     ReplicasDiverge,
     AttentionMaskWrong,
     TargetsNotShifted,
@@ -170,6 +173,9 @@ RULES: tuple[type[Rule], ...] = (
     SignedTargets,
     RowsCutAcross,
     OverlapOfRaw,
+    HeldAtLimit,
+    RunningStatisticsLag,
+    FrozenStatisticsMove,
     ConstantLabels,
     OptimizerRebuilt,
     LossReachesNothing,

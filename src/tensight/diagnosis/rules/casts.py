@@ -11,6 +11,8 @@ from tensight.records import Finding
 
 TRIPS = 3  # in one step
 STEPS = 4  # in which it is seen
+_SHORT = {"positions": "positions", "times": "times or ids"}
+_WHAT = {"positions": "positions", "times": "large whole numbers close together (times in seconds, ids)"}
 
 
 class CastPingPong(Rule):
@@ -57,7 +59,7 @@ class NumbersLost(Rule):
 
     fault = "whole_numbers_lose_precision"
     category = "precision"
-    finds = "Ids, labels or positions kept in float16 or bfloat16 beyond the whole numbers these formats hold."
+    finds = "Ids, labels, positions or times kept in float16, bfloat16 or float32 beyond the whole numbers these hold."
     evidence = ("whole numbers that are rounded by a conversion", "values of a small format that are used as indices")
     explains = frozenset({"labels_shuffled_against_inputs", "lr_too_low"})
     every = 10
@@ -69,19 +71,28 @@ class NumbersLost(Rule):
         step, event = seen[0]
         values = event.values
         dtype, limit = values.get("dtype"), values.get("exact_to")
-        positions = values.get("what") == "positions"
-        what = "positions" if positions else "ids (integers used as indices)"
+        kind = str(values.get("what"))
+        what = _WHAT.get(kind, "ids (integers used as indices)")
         largest = values.get("largest")
         yield self.finding(
-            f"{dtype} cannot hold these {'positions' if positions else 'integer ids'}",
+            f"{dtype} cannot hold these {_SHORT.get(kind, 'integer ids')}",
             confidence=0.9,
             since_step=step,
             where=where(event.source, op="to"),
             why=f"{what} up to {number(largest if isinstance(largest, (int, float)) else None)} are kept in {dtype},"
             f" which"
             f" holds whole numbers exactly only up to {limit}: above, neighbours are rounded to the same value, and"
-            f" {values.get('lost')} of {values.get('of')} are beyond (precision is lost)",
+            f" {values.get('lost')} of {values.get('of')} "
+            + ("are beyond" if kind == "numbers" else "distinct values are lost")
+            + " (precision is lost)",
             facts=[("largest", largest), ("exact up to", limit), ("values that lose", values.get("lost"))],
-            fix=(f"keep them as integers (torch.long), or in float32{at(event.source)}",),
-            confirm=("compare ids with ids.to(dtype).long(): they differ",),
+            fix=(
+                f"subtract the first time while they are integers or float64, and convert the difference"
+                f"{at(event.source)}"
+                if kind == "times"
+                else f"keep them as integers (torch.long), or in float32{at(event.source)}",
+            ),
+            confirm=("count the distinct values before and after: x.unique().numel()",)
+            if kind == "times"
+            else ("compare ids with ids.to(dtype).long(): they differ",),
         )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from tensight.diagnosis import differing
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.rules.nonfinite import NONFINITE
+from tensight.diagnosis.words import where
 from tensight.records import Evidence, Finding, Where
 
 NEEDED = 2  # steps in a row; one alone may be a warm-up
@@ -73,6 +76,47 @@ class GradientsNotAveraged(Rule):
                 return
 
 
+class GradientsSummed(Rule):
+    """Gradients that are summed over ranks and never divided, in a training that runs away."""
+
+    fault = "gradients_summed_over_ranks"
+    category = "distributed"
+    finds = "Gradients summed over ranks by hand (all_reduce) and not divided by their number, where training diverges."
+    evidence = ("gradients after all_reduce against those an optimizer uses", "the loss and what backward is given")
+    explains = frozenset({"lr_too_high", "exploding_gradient", "exploding_activation", "dead_relu"}) | NONFINITE
+    every = 10
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        part = case.parts.get(("wrapper", "all_reduce"))
+        ranks = part.settings.get("ranks") if part is not None else None
+        if part is None or not part.settings.get("summed") or not isinstance(ranks, int):
+            return
+        if not (case.diverged() or "lr_too_high" in case.findings_of) or not self._whole(case):
+            return
+        yield self.finding(
+            f"gradients are summed over {ranks} ranks, not averaged",
+            confidence=0.9,
+            since_step=0,
+            where=where(part.source, op="all_reduce"),
+            why=f"all_reduce gives each process the sum of the gradients of all {ranks} ranks, and the optimizer uses"
+            f" it as it is: nobody divides by the world size, so each update is {ranks} times as large as that of the"
+            f" mean over ranks, as with a learning rate {ranks} times as high, and the training diverges",
+            facts=[("ranks", ranks), ("first loss", case.loss.first), ("highest loss", case.loss.most)],
+            fix=("divide after the sum: p.grad /= dist.get_world_size(), or all_reduce with op=ReduceOp.AVG",),
+            confirm=("train with the learning rate divided by the number of ranks: the loss falls",),
+        )
+
+    @staticmethod
+    def _whole(case: Case) -> bool:
+        """Whether backward begins at a mean over samples: a loss divided by the ranks beforehand is right as it is."""
+        site = case.losses.main()
+        if site is None or site.first.get("reduction", "mean") != "mean":
+            return False
+        given = {step: losses[0] for step, losses in case.first_losses if len(losses) == 1}
+        both = [(value, given[step]) for step, value in site.first_values if step in given]
+        return bool(both) and all(math.isclose(a, b, rel_tol=1e-5) for a, b in both if math.isfinite(a))
+
+
 class ReplicasDiverge(Rule):
     """Replicas whose weights, buffers or averaged copies are no longer the same bit by bit."""
 
@@ -86,7 +130,7 @@ class ReplicasDiverge(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         for _, event in case.noted.of("replicas_differ"):
-            if event.values.get("kind") in ("weight", "buffer", "copy", "alone"):
+            if event.values.get("kind") in ("weight", "buffer", "copy", "alone", "exchanged"):
                 yield differing.conclude(event, case.parts.values())
                 return
 

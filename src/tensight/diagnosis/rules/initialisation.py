@@ -12,6 +12,7 @@ from tensight.diagnosis.rules.nonfinite import NONFINITE
 from tensight.diagnosis.words import number, plural, some, where
 from tensight.records import Finding, Stats
 
+PARTED = 12  # updates after which units that are treated differently differ
 STUCK = 3  # observed steps in which weight and gradient stay zero
 GAIN = 4.0  # std times root of fan-in; 0.6 to 1.5 is usual, 4.5 is N(0, 1) with 20 inputs
 SATURATED = 0.9  # mean magnitude of a tanh output
@@ -41,6 +42,16 @@ def _mean(case: Case, entry: Entry) -> float | None:
     """`mean_at_start`, of the weight itself or of the one it shares its values with."""
     other = case.ledger.get(entry.network, entry.parameter.tied_to) if entry.parameter.tied_to else None
     return mean_at_start(case, entry if other is None else other)
+
+
+def _ended(kind: str, stats: Stats) -> bool:
+    """Whether most values are at the ends of an activation's range."""
+    if stats.bad or stats.abs_mean is None:
+        return False
+    if kind == "tanh":
+        return stats.abs_mean > SATURATED
+    mean, std = stats.mean or 0.0, stats.std or 0.0
+    return bool((std * std + (mean - 0.5) ** 2) ** 0.5 > 0.5 * SATURATED)
 
 
 class ZeroInit(Rule):
@@ -155,14 +166,19 @@ class ConstantInit(Rule):
     finds = (
         "Two or more layers in a row whose weights all start at one same number: their units stay copies of each other."
     )
-    evidence = ("smallest and largest value of each weight before the first update",)
+    evidence = (
+        "smallest and largest value of each weight before the first update",
+        "rows of weights, and modules side by side, that are the same after many updates",
+    )
     explains = frozenset(
         {"dead_relu", "vanishing_gradient", "exploding_activation", "exploding_gradient", "lr_too_low"}
     )
     every = 25
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
-        findings = []
+        findings = self._alike(case)
+        if findings:
+            return findings
         for network in case.trained():
             layers = [entry for entry in case.layers(network) if entry.held and entry.matrix]
             same = [self._constant(case, entry) for entry in layers]
@@ -172,6 +188,45 @@ class ConstantInit(Rule):
                     findings.append(self._say(case, network, layers, at, sum(same)))
                     break
         return findings
+
+    def _alike(self, case: Case) -> list[Finding]:
+        """Rows of a parameter, or modules side by side, that are still copies of each other after many updates."""
+        if case.order.updates < PARTED or any(fault in case.findings_of for fault in ("zero_init", *NONFINITE)):
+            return []
+        found = []
+        for _, event in case.noted.of("alike")[:1]:
+            values = event.values
+            module, name, count = str(values.get("module") or ""), str(values.get("name")), values.get("count")
+            rows = values.get("what") == "rows"
+            entry = case.ledger.get(event.part, name) if rows else self._inside(case, event.part, name)
+            if entry is None or not entry.held:
+                continue
+            start = started(case, entry)
+            begun = f"constant, {number(start.min)}, " if start is not None and start.min == start.max else "the same "
+            what = f"{count} rows of {name}" if rows else f"the {count} modules of {module}"
+            found.append(
+                self.finding(
+                    f"{what} start identical and stay so",
+                    confidence=0.93,
+                    since_step=0,
+                    where=where(
+                        case.source_of(event.part, module), module=module, parameter=entry.name, network=event.part
+                    ),
+                    why=f"after {values.get('updates')} updates {what} still hold the same values and get the same"
+                    f" gradients: they were initialised {begun if rows else 'as copies of each other '}and everything"
+                    " that follows treats them alike (symmetry), so they learn the same and count as a single one."
+                    " Each unit, centre or expert must start at a place of its own",
+                    facts=[("copies", count), ("updates after which they are the same", values.get("updates"))],
+                    fix=("start each of them with random numbers of its own, or from different samples of the data",),
+                    confirm=(f"print(({name} - {name}[0]).abs().max()) after some updates: it is 0",) if rows else (),
+                    since="since the weights were created",
+                )
+            )
+        return found
+
+    @staticmethod
+    def _inside(case: Case, network: str, path: str) -> Entry | None:
+        return next((entry for entry in case.ledger.of(network) if entry.name.startswith(f"{path}.")), None)
 
     @staticmethod
     def _constant(case: Case, entry: Entry) -> bool:
@@ -233,7 +288,7 @@ class HugeInit(Rule):
             shared = [entry for entry in case.ledger.of(network) if entry.layer and entry.parameter.tied_to]
             for entry in (*case.layers(network), *shared):
                 mean = _mean(case, entry)
-                if mean is None or not entry.held or not entry.matrix:
+                if mean is None or not entry.held or not (entry.matrix or self._saturates(case, entry)):
                     continue
                 gain = 1.2533 * mean * entry.fan_in**0.5  # of a normal distribution with this mean magnitude
                 if gain > GAIN and entry.fan_in >= 4:
@@ -243,6 +298,17 @@ class HugeInit(Rule):
                 if harm:
                     findings.append(self._say(case, network, huge, harm))
         return findings
+
+    @staticmethod
+    def _saturates(case: Case, entry: Entry) -> bool:
+        """A weight by another name, in a module that is written by hand: its own activations tell what it does."""
+        near = [
+            (one.stats, info.type.lower())
+            for one, info in case.beginning[0].forward()
+            if info.network == entry.network and info.node == entry.parameter.module and info.kind == "activation"
+        ]
+        at_the_end = [stats for stats, kind in near if kind in ("tanh", "sigmoid") and _ended(kind, stats)]
+        return len(at_the_end) > 0.5 * len(near) > 0
 
     @staticmethod
     def _harm(case: Case, network: str) -> str:
@@ -260,6 +326,8 @@ class HugeInit(Rule):
                     f" {number(one.stats.abs_mean)} of 1)"
                 )
             spread = one.stats.std or 0.0
+            if kind == "sigmoid" and info.kind == "activation" and _ended(kind, one.stats) and one.stats.count > 16:
+                return f"{kind} outputs of {info.node or 'the model'} are saturated (at the ends of their range)"
             if "sigmoid" in kind and spread > 0.45 and one.stats.count > 16:
                 return f"{kind} outputs are saturated at 0 and 1 (std {number(spread)} of at most 0.5)"
         chance = case.chance_loss()

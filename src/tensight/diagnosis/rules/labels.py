@@ -10,7 +10,8 @@ from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.words import number, plural, where
 from tensight.records import Finding
 
-BATCHES = 20
+SAMPLES = 2_000  # with one label: a rare class would have come up
+BATCHES = 5  # whose labels were looked at in detail
 LAYERS = frozenset({"addmm", "linear", "addmv", "baddbmm", "matmul_add"})  # with a bias, which alone can answer
 
 
@@ -25,31 +26,37 @@ class ConstantLabels(Rule):
     every = 10
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
-        for site in case.losses:
-            if self._constant(site):
-                yield self._say(case, site)
+        constant = [site for site in case.losses if self._constant(site)]
+        # A line for each class (real and fake, source and target) is how a critic is trained.
+        if len({next(iter(site.single)) for site in constant}) == 1:
+            yield self._say(case, constant[0])
 
     @staticmethod
     def _constant(site: LossSite) -> bool:
         """One class all along. Where the prediction compares samples (contrastive losses) that is how it is meant."""
         if site.function not in CLASS_LOSSES or site.labelled < BATCHES or site.classes < 2 or site.batch < 4:
             return False
+        alike = site.latest.get("alike")  # all samples so far, not only those of the steps that were looked at
+        if not isinstance(alike, int) or alike < SAMPLES:
+            return False
         return len(site.single) == 1 and sum(site.single.values()) == site.labelled and site.made_by in LAYERS
 
     def _say(self, case: Case, site: LossSite) -> Finding:
         label = next(iter(site.single))
+        alike = site.latest.get("alike")
+        samples = alike if isinstance(alike, int) else 0
         first, last = case.loss.first, case.loss.last
         return self.finding(
             f"every label is {label}",
             confidence=0.93,
             since_step=site.first_step,
             where=where(site.source, op=site.function),
-            why=f"all labels of all {plural(site.labelled, 'batch')} seen are the constant {label}, one class of"
+            why=f"all labels of {plural(samples, 'sample')} so far are the constant {label}, one class of"
             f" {site.classes}: a constant answer is always right, the loss went from {number(first)} to {number(last)},"
             f" and nothing is learnt from the inputs. A cast that rounds down (scores in [0, 1) as integers are all 0),"
             " a wrong column or a filter makes such targets",
             facts=[
-                ("batches with this label alone", site.labelled),
+                ("samples with this label, and no other", samples),
                 ("classes that the network can answer", site.classes),
                 ("samples per batch", site.batch),
             ],

@@ -10,6 +10,9 @@ from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.words import at, called, number, plural, some, where
 from tensight.records import Finding, Module
 
+FEW = 20  # training steps before one speaks of statistics that lag
+LEFT = 0.5  # share of the first values in running statistics
+
 
 def sensitive(case: Case, network: str) -> list[Module]:
     """Modules that behave differently in evaluation: batch norm, and dropout that drops something."""
@@ -156,3 +159,65 @@ class BatchNormOfOne(Rule):
     def _training(case: Case, network: str) -> bool:
         mode = case.modes.networks.get(network)
         return mode is not None and mode.trained > 0 and not mode.in_eval
+
+
+class RunningStatisticsLag(Rule):
+    """Batch norm whose running statistics have hardly left their first values when they are used."""
+
+    fault = "batchnorm_running_stats_lag"
+    category = "mode"
+    finds = "Batch norm with so small a momentum that evaluation uses running statistics that are still mostly 0 and 1."
+    evidence = ("momentum of batch norm modules", "steps in training mode", "evaluations")
+    every = 0
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for name, mode in case.modes.networks.items():
+            if name not in case.networks or not mode.switched or mode.trained < FEW or self._loaded(case, name):
+                continue
+            behind = [(module, left) for module in case.networks[name].modules if (left := self._left(module, mode))]
+            if behind:
+                yield self._say(case, name, mode, behind)
+
+    @staticmethod
+    def _loaded(case: Case, network: str) -> bool:
+        """Statistics that came from elsewhere need not move far."""
+        return any(event.part in (network, "") for _, event in case.noted.of("loaded"))
+
+    @staticmethod
+    def _left(module: Module, mode: NetworkMode) -> float:
+        """Share of the first values in the running statistics; 0 when it is small enough."""
+        momentum = module.settings.get("momentum")
+        tracked = "BatchNorm" in module.type and module.settings.get("track_running_stats", True)
+        if not tracked or isinstance(momentum, bool) or not isinstance(momentum, (int, float)) or not 0 <= momentum < 1:
+            return 0.0
+        left = float((1 - momentum) ** mode.trained)
+        return left if left > LEFT else 0.0
+
+    def _say(self, case: Case, network: str, mode: NetworkMode, behind: list[tuple[Module, float]]) -> Finding:
+        module, left = behind[0]
+        momentum = module.settings.get("momentum")
+        small = momentum if isinstance(momentum, (int, float)) else 0.0
+        return self.finding(
+            "the running statistics of batch norm lag behind",
+            confidence=0.88,
+            since_step=0,
+            where=where(
+                module.source or case.source_of(network, module.path),
+                module=module.path,
+                op="batch_norm",
+                network=network,
+            ),
+            why=f"{plural(len(behind), 'batch norm module')} ({some([one.path for one, _ in behind])}) have momentum"
+            f" {number(small)}: after {plural(mode.trained, 'training step')} the running statistics are still"
+            f" {left:.0%} their first values, mean 0 and variance 1, and eval() normalises with them. Training uses"
+            " the statistics of the batch and looks fine; evaluation is far worse than it should be",
+            facts=[
+                ("momentum", small),
+                ("steps in training mode", mode.trained),
+                ("share of the first values left", left),
+            ],
+            fix=(
+                "use momentum=0.1 (the share of the new batch here; other libraries give the share of the old value)",
+            ),
+            confirm=("evaluate the same batch in train() and in eval(): the results differ widely",),
+        )

@@ -50,6 +50,8 @@ class OptimizerRebuilt(Rule):
 
     @staticmethod
     def _remembers(part: Part) -> bool:
-        """Whether anything is lost with it: plain gradient descent has no state."""
+        """Whether anything is lost with it: plain descent has no state, and LBFGS fills its own in one step."""
         momentum = part.settings.get("momentum")
+        if part.type == "LBFGS":
+            return False
         return part.type != "SGD" or (isinstance(momentum, (int, float)) and momentum > 0)

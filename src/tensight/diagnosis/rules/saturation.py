@@ -13,13 +13,14 @@ from tensight.records import Finding, Stats, TensorInfo
 
 STEPS = 10
 TANH = 0.95  # mean magnitude
+SOFTMAX = 0.9  # mean of the squared shares over the mean share: 1 when one takes all
 SIGMOID = 0.48  # root mean square distance from a half
 TINY = 0.02  # std times root of fan-in; 0.6 to 1.5 is usual
 
 
 def _kind(info: TensorInfo) -> str:
     name = info.type.lower().rstrip("_")
-    return name if name in ("tanh", "sigmoid") else ""
+    return name if name in ("tanh", "sigmoid", "softmax") else ""
 
 
 def saturated(kind: str, stats: Stats) -> bool:
@@ -35,6 +36,8 @@ def saturated(kind: str, stats: Stats) -> bool:
     if (stats.min or 0.0) < 0 or (stats.max or 0.0) > 1:
         return False
     mean, std = stats.mean or 0.0, stats.std or 0.0
+    if kind == "softmax":  # the mean square of shares that are 0 or 1 is their mean
+        return bool(0 < mean <= 0.5 and (std * std + mean * mean) / mean > SOFTMAX)
     return bool((std * std + (mean - 0.5) ** 2) ** 0.5 > SIGMOID)
 
 
@@ -43,8 +46,12 @@ class SaturatedActivation(Rule):
 
     fault = "saturated_activation"
     category = "gradient-flow"
-    finds = "tanh or sigmoid units between layers that sit at the ends of their range, where their slope is zero."
-    evidence = ("values of tanh and sigmoid outputs between layers", "range of the inputs", "course of the loss")
+    finds = "tanh, sigmoid or softmax between layers that sits at the ends of its range, where its slope is zero."
+    evidence = (
+        "values of tanh, sigmoid and softmax outputs between layers",
+        "range of the inputs",
+        "course of the loss",
+    )
     explains = frozenset({"vanishing_gradient", "lr_too_low", "labels_shuffled_against_inputs"})
     symptom = True
     every = 25
@@ -76,6 +83,8 @@ class SaturatedActivation(Rule):
 
     def _say(self, case: Case, network: str, info: TensorInfo, stats: Stats, steps: int) -> Finding:
         kind = _kind(info)
+        if kind == "softmax":
+            return self._say_softmax(case, network, info, stats, steps)
         fed = max((abs_max(one.stats) for kept in case.beginning[:3] for one, _ in kept.of_kind("input")), default=0.0)
         because = f"; inputs reach {number(fed)}, where about 1 is expected" if fed > 10 else ""
         fix = ["normalise the inputs: (x - mean) / std"] if fed > 10 else ["use smaller initial weights"]
@@ -95,6 +104,28 @@ class SaturatedActivation(Rule):
                 ("observed steps", steps),
             ],
             fix=(*fix, "or use ReLU, or a normalisation layer before the activation"),
+        )
+
+    def _say_softmax(self, case: Case, network: str, info: TensorInfo, stats: Stats, steps: int) -> Finding:
+        mean = stats.mean or 0.0
+        share = ((stats.std or 0.0) ** 2 + mean * mean) / mean if mean else 0.0
+        return self.finding(
+            "softmax is saturated: one takes all from the beginning",
+            fault="softmax_saturated",
+            confidence=0.87,
+            since_step=case.beginning[0].step if case.beginning else 0,
+            where=where(
+                info.source or case.source_of(network, info.node), module=info.node, op="softmax", network=network
+            ),
+            why=f"the shares that softmax (attention, a router) in {called(info.node)} gives are nearly one-hot for"
+            f" almost every row (mean squared share over mean share {number(share)}, where 1 means that one takes all):"
+            " its scores are too large, so its slope is almost zero, hardly any gradient reaches what makes the scores"
+            " (saturated), and the loss has not fallen",
+            facts=[("mean squared share over mean share", share), ("mean share", mean), ("observed steps", steps)],
+            fix=(
+                "scale the scores down: divide by sqrt(width) of query and key, or use a higher temperature",
+                "or normalise what the scores are made of",
+            ),
         )
 
 

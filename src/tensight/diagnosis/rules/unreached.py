@@ -15,7 +15,7 @@ from tensight.records import Finding
 
 STEPS = 5  # observed steps, backward passes and updates before one says never
 PASSES = 20  # backward passes without an update
-LONG = 60  # updates before one says that a loss stays where it is
+LONG = 100  # updates before one says that a loss stays where it is
 
 
 def _trainable(case: Case, network: str) -> list[Entry]:
@@ -25,7 +25,7 @@ def _trainable(case: Case, network: str) -> list[Entry]:
 class LossReachesNothing(Rule):
     """Backward passes that give no parameter a gradient."""
 
-    fault = "detach_breaks_graph"
+    fault = "loss_not_connected"
     category = "graph-wiring"
     finds = "A loss whose backward pass reaches no parameter at all, since it was made anew from plain numbers."
     evidence = ("gradients of all parameters", "backward passes and updates", "forward passes with gradients")
@@ -40,6 +40,8 @@ class LossReachesNothing(Rule):
         held = [entry for network in trained for entry in _trainable(case, network)]
         if not held or any(entry.gradient >= 0 for entry in case.ledger):
             return
+        if any(kept.of_kind("gradient") for kept in case.beginning):
+            return  # of something else, that an optimizer holds
         if any(part.unknown_parameters for part in case.optimizers()) or not self._asked(case, trained):
             return
         site = max((one for one in case.losses if one.first.get("grad", True)), key=lambda one: one.calls, default=None)
@@ -47,6 +49,7 @@ class LossReachesNothing(Rule):
         source = (site.source if site is not None else None) or line.source
         yield self.finding(
             "the loss is not connected to the network: no parameter gets a gradient",
+            fault="detach_breaks_graph",
             confidence=0.95,
             since_step=0,
             where=where(source, parameter=held[0].name, module=held[0].parameter.module, network=trained[0]),
@@ -151,7 +154,7 @@ class OutputNotUsed(Rule):
     def _stuck(case: Case) -> bool:
         """Whether the loss stays where guessing is."""
         trend, chance = case.loss.trend(), case.chance_loss()
-        return trend is not None and chance is not None and trend.end > 0.9 * chance
+        return trend is not None and chance is not None and trend.end > 0.95 * chance
 
     @staticmethod
     def _left_out(case: Case) -> LossSite | None:

@@ -108,25 +108,25 @@ class UnregisteredParameters(Rule):
             place = place.rpartition(".")[0]
         size = sum(entry.parameter.size for entry in loose)
         source = self._source(case, network, loose, place)
+        alive = any(entry.alive for entry in loose)
+        many = "nn.ModuleList (or nn.ModuleDict, nn.ParameterList)" if alive else "nn.CellList (or nn.CellDict)"
         return self.finding(
             f"{called(place)} is not registered: its parameters are never trained",
             confidence=0.96,
             since_step=0,
             where=where(source, module=place, parameter=loose[0].name, network=network),
             why=f"{plural(len(loose), 'parameter')} of {called(place)} ({some([e.name for e in loose])};"
-            f" {number(size)} values) take"
-            " part in forward and get gradients, but are not registered in the model: layers in a plain Python"
-            " list or dict"
-            " are not in model.parameters(), so no optimizer updates them and their gradients pile up",
+            f" {number(size)} values) take part in forward{' and get gradients' if alive else ''}, but are not"
+            " registered in the model: layers in a plain Python list or dict are not in"
+            f" {'model.parameters()' if alive else 'net.trainable_params()'}, so no optimizer updates them"
+            f"{' and their gradients pile up' if alive else ''}",
             facts=[
                 ("parameters that are not registered", len(loose)),
                 ("values in them", size),
                 ("updates so far", case.order.updates),
             ],
-            fix=(
-                f"use nn.ModuleList (or nn.ModuleDict, nn.ParameterList) for {called(place)} instead of a plain list",
-            ),
-            confirm=("print(len(list(model.parameters()))): they are missing",),
+            fix=(f"use {many} for {called(place)} instead of a plain list",),
+            confirm=("print the parameters of the model: these are missing",),
         )
 
     @staticmethod
@@ -140,7 +140,14 @@ class UnregisteredParameters(Rule):
                 info = case.tensors.get(tensor)
                 if info is not None and info.source is not None:
                     return info.source
-        return case.source_of(network, place) if case.module(network, place) else None
+        if case.module(network, place):
+            return case.source_of(network, place)
+        seen = [
+            (info.node.count("."), info.source)
+            for info in case.tensors.values()
+            if info.source is not None and info.network == network and info.node.startswith(f"{place}.")
+        ]
+        return min(seen, key=lambda one: one[0])[1] if seen else None  # the line that calls one of them
 
 
 def _asked_alone(part: Part | None) -> bool:

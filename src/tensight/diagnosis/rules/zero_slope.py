@@ -8,9 +8,11 @@ from tensight.diagnosis.case import Case
 from tensight.diagnosis.ledger import Entry
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.wiring import common
-from tensight.diagnosis.words import called, plural, some, where
-from tensight.records import Finding
+from tensight.diagnosis.words import called, number, plural, some, where
+from tensight.records import Event, Finding
 
+LOOKS = 4  # steps in which clamp must be seen to hold everything
+HELD = 0.97  # share of values that lie outside
 STEPS = 6  # observed gradients of each parameter that were zero everywhere
 GIVES_WAY = ("dead_relu", "zero_init", "constant_init_symmetry", "vanishing_gradient", "fp16_gradient_underflow")
 
@@ -99,6 +101,69 @@ class OperatorWithoutSlope(Rule):
             fix=(
                 "let the gradient pass as if nothing were rounded (straight-through): hard + soft - soft.detach()",
                 "or use a soft version of the operator in training",
+            ),
+            confirm=(f"print({dead[0].name}.grad.abs().max()): it is 0.0",),
+        )
+
+
+class HeldAtLimit(Rule):
+    """clamp holds all that a network gives at its limits."""
+
+    fault = "clamp_blocks_gradient"
+    category = "gradient-flow"
+    finds = "An output that clamp holds at its limits nearly everywhere: the gradient is zero there, nothing learns."
+    evidence = ("values that clamp changes in the first steps", "gradients that are zero", "course of the loss")
+    explains = frozenset({"lr_too_low", "dead_relu", "vanishing_gradient", "labels_shuffled_against_inputs"}) | {
+        "operator_without_slope"
+    }
+    every = 10
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        seen: dict[object, list[tuple[int, Event]]] = {}
+        for step, event in case.noted.of("held"):
+            seen.setdefault((event.part, event.source), []).append((step, event))
+        trend = case.loss.trend()
+        if case.order.updates < STEPS or trend is None or trend.fall > 0.1:
+            return
+        for calls in seen.values():
+            shares = [float(share) for _, event in calls if isinstance(share := event.values.get("share"), float)]
+            if len({step for step, _ in calls}) < LOOKS or not shares or min(shares) < HELD:
+                continue
+            step, event = calls[0]
+            dead = self._dead(case, event.part)
+            if dead:
+                yield self._say(step, event, len(calls), dead)
+
+    @staticmethod
+    def _dead(case: Case, network: str) -> list[Entry]:
+        """Trained weights whose gradient has been nothing, or next to nothing, in every observed step."""
+        entries = [entry for entry in case.ledger.of(network) if entry.held and entry.layer and entry.gradient >= 0]
+        silent = [entry for entry in entries if not entry.alive and entry.zero_gradients >= LOOKS]
+        return silent if len(silent) >= 0.5 * len(entries) else []
+
+    def _say(self, step: int, event: Event, calls: int, dead: list[Entry]) -> Finding:
+        values, module = event.values, str(event.values.get("module") or "")
+        limits = [f"{name} {number(limit)}" for name in ("min", "max") if isinstance(limit := values.get(name), float)]
+        low, high = (
+            value if isinstance(value := values.get(name), float) else None for name in ("smallest", "largest")
+        )
+        return self.finding(
+            "clamp holds every value at its limit: no gradient comes through",
+            confidence=0.94,
+            since_step=step,
+            where=where(event.source, module=module, op="clamp", parameter=dead[0].name, network=event.part),
+            why=f"clamp ({', '.join(limits)}) in {called(module)} is given values between {number(low)} and"
+            f" {number(high)}, outside its range nearly everywhere: its slope is zero there, so the gradient of"
+            f" {some([entry.name for entry in dead])} is exactly zero and the loss stays where it is"
+            f" ({plural(calls, 'call')} looked at)",
+            facts=[
+                ("smallest value given to clamp", low),
+                ("largest value given to clamp", high),
+                ("weights whose gradients are zero", len(dead)),
+            ],
+            fix=(
+                "map to the range smoothly: low + (high - low) * torch.sigmoid(x), or start inside the range (bias)",
+                "or clamp only what is shown or measured, not what the loss is computed of",
             ),
             confirm=(f"print({dead[0].name}.grad.abs().max()): it is 0.0",),
         )

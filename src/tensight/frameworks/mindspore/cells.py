@@ -81,6 +81,12 @@ class Cells:
         self._thread = ident
         return True
 
+    def adopt(self) -> None:
+        """In a copy of the process, whose only thread is the one to watch: nothing runs in it yet."""
+        self._thread, self._process = threading.get_ident(), os.getpid()
+        self.inside = 0
+        self.stack.clear()
+
     def _optimizer(self, original: Call, cell: nn.Cell, args: Any, kwargs: Any) -> Any:
         self.inside += 1
         try:

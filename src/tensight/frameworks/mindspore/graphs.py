@@ -69,10 +69,20 @@ class Graphs:
             watching.probe("graph", self._ready, optimizer)
         if optimizers:
             watching.probe("shadow", self._keep, cell, args, kwargs)
+        pair = fed_to_loss(cell, args) if watching.all and optimizers else None
+        if network is not None and pair is not None:
+            watching.probe("input", self._fed, network, args[0])
         result = original(cell, *args, **kwargs)
         if network is not None:
-            watching.probe("graph", self._ended, network, optimizers, result)
+            watching.probe("graph", self._ended, network, optimizers, result, pair)
         return result
+
+    def _fed(self, network: Known, tensor: Tensor) -> None:
+        watching = self._watching
+        slot = network.inputs.get("input.0")
+        if slot is None:
+            slot = network.inputs["input.0"] = watching.declare("input", "", "input.0", tensor, network=network.name)
+        watching.look(slot, tensor, "forward")
 
     def _optimizers_in(self, cell: nn.Cell) -> list[Optimizer]:
         self._updates.declare_new()
@@ -105,21 +115,24 @@ class Graphs:
         if self.structure is not None:
             self.structure.outline()
 
-    def _ended(self, network: Known, optimizers: list[Optimizer], result: Any) -> None:
+    def _ended(
+        self, network: Known, optimizers: list[Optimizer], result: Any, pair: tuple[nn.Cell, Tensor] | None
+    ) -> None:
         watching = self._watching
         watching.sink.forwarded(network.name)
         if not optimizers:
             return
         self._trained(network.name, result)
         watching.gap(f"gradients inside {network.name}", _REASON, _REMEDY)
-        watching.probe("look inside", self._look, True)
+        looked = watching.probe("look inside", self._look, True)
+        if pair is not None and not looked:
+            watching.probe("labels", self._losses.labels, *pair)
         for optimizer in optimizers:
             self._updates.weights_after(optimizer)
             self._updates.stepped(optimizer)
 
-    def _look(self, gradients: bool) -> None:
-        if self.inside is not None:
-            self.inside.look(gradients=gradients)
+    def _look(self, gradients: bool) -> bool:
+        return self.inside is not None and self.inside.look(gradients=gradients)
 
     def _trained(self, network: str, result: Any) -> None:
         self._losses.network = network
@@ -266,6 +279,15 @@ def model_in(cell: nn.Cell) -> nn.Cell:
             return cell
         cell = inner[0]
     return cell
+
+
+def fed_to_loss(cell: nn.Cell, args: Any) -> tuple[nn.Cell, Tensor] | None:
+    """Loss and target of a training step, where MindSpore's own cells join model and loss and so fix the order."""
+    joined = cell._cells.get("network")
+    if type(joined) is not nn.WithLossCell or len(args) != 2 or not all(isinstance(arg, Tensor) for arg in args):
+        return None
+    loss = joined._cells.get("_loss_fn")
+    return (loss, args[1]) if isinstance(loss, nn.LossBase) else None
 
 
 def is_gradient(function: Any) -> bool:

@@ -46,12 +46,15 @@ class Inside:
         self._began = time.monotonic()
         self._given_up = False
 
-    def look(self, *, gradients: bool) -> None:
-        """Before a compiled step is told as over. `gradients` of parameters are wanted: nobody else has seen them."""
+    def look(self, *, gradients: bool) -> bool:
+        """Before a compiled step is told as over; answers whether it was looked into.
+
+        `gradients` of parameters are wanted: nobody else has seen them.
+        """
         if not self._watching.all or self._given_up or self._shadow.copier is None or not self._may():
-            return
+            return False
         if self._shadow.lacks(self._watching.sink.step):
-            return
+            return False
         begun = time.monotonic()
         self._looks += 1
         answer = self._shadow.copier(self._shadow, self._collect)
@@ -59,12 +62,13 @@ class Inside:
         if not answer:
             self._given_up = True
             self._watching.gap("a look inside compiled code", "a copy of the process gave no answer")
-            return
+            return False
         told = msgspec.msgpack.decode(answer, type=Told)
         if told.trouble:
             self._given_up = True
             self._watching.gap("a look inside compiled code", told.trouble, "run in PyNative mode to see inside")
         self._tell(told, gradients)
+        return not told.trouble
 
     def _may(self) -> bool:
         sink = self._watching.sink
@@ -84,9 +88,12 @@ class Inside:
     def _tell(self, told: Told, gradients: bool) -> None:
         sink = self._watching.sink
         infos = {info.id: info for info in told.tensors}
+        fed = {network.name for network in self._networks.all if network.inputs}  # seen where the step was called
         for one in told.observations:
             info = infos.get(one.tensor)
             if info is None or (info.kind == "gradient" and not gradients):
+                continue
+            if info.kind == "input" and info.network in fed:
                 continue
             key = (info.kind, info.network, info.node, info.slot, info.call, info.op)
             known = self._known.get(key)

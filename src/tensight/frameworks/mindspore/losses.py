@@ -103,6 +103,13 @@ class Losses:
             reduction = kwargs.get("reduction")
             self._tell_of(function, function, reduction if isinstance(reduction, str) else "mean", given, result)
 
+    def labels(self, cell: nn.Cell, target: Tensor) -> None:
+        """A compiled step hands this to its loss: what the loss itself does is not seen."""
+        function = type(cell).__name__
+        values: dict[str, Value] = {"function": FUNCTIONS.get(function, function)}
+        values |= describe_target(widened(view(target)))
+        self._watching.sink.event("labels", self._name(cell), values, user_source())
+
     def _tell_of(self, name: str, function: str, reduction: str, given: list[Tensor], result: Any) -> None:
         watching = self._watching
         with np.errstate(all="ignore"):  # a loss of bad values is what we are here for

@@ -183,8 +183,7 @@ class Shadow:
         self._watching.sink = sink
         self._networks.forget_slots()
         self._watching.busy = self._watching.backward = False
-        self._cells.inside = 0
-        self._cells.stack.clear()
+        self._cells.adopt()
         if _get_mode() == mindspore.GRAPH_MODE:
             mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
 

@@ -38,7 +38,8 @@ Members = list[tuple[str, torch.Tensor]]
 class Group:
     """Tensors that the same ranks should hold alike.
 
-    `kind`: 'weight', 'gradient', 'buffer', 'copy', 'alone' (a network that nobody keeps alike), 'collective'.
+    `kind`: 'weight', 'gradient', 'buffer', 'copy', 'alone' (a network that nobody keeps alike),
+    'exchanged' (weights that ranks have just put together), 'collective'.
     """
 
     def __init__(self, kind: str, network: str, ranks: tuple[int, ...]) -> None:
@@ -65,6 +66,7 @@ class Agreement:
         self._parts: dict[str, tuple[str, ...]] = {}
         self._updates = 0  # so far: ranks make the same, while a step may turn out to have ended only later
         self._since = (-1, 0.0)  # update and time of the last check
+        self._exchanges = 0  # of weights between ranks, that were looked at
         self._costs: deque[float] = deque(maxlen=COSTS)  # processor seconds of the last checks
 
     def due(self, update: int) -> bool:
@@ -76,7 +78,12 @@ class Agreement:
 
     def before_update(self) -> None:
         """Gradients, as all ranks should have them now."""
-        if self.due(self._updates) and self.replicas.position is not None:
+        if self.replicas.position is None:
+            return
+        if self._exchanges < FIRST and self.replicas.exchanged():
+            self._exchanges += 1
+            self._take(list(self._put_together()))
+        if self.due(self._updates):
             self._take([*self._replicated(self._gradients), *self._alone()])
 
     def after_update(self) -> None:
@@ -156,6 +163,17 @@ class Agreement:
                 root = model.ref()
                 if root is not None and any(held.optimizer for held in model.parameters):
                     yield model.name, root, tuple(range(position[1])), frozenset()
+
+    def _put_together(self) -> Iterator[Group]:
+        """Weights that ranks have just put together, as those of local steps are now and then."""
+        ranks = tuple(range(self.replicas.position[1])) if self.replicas.position is not None else ()
+        for model in self.networks.models.values():
+            group = Group("exchanged", model.name, ranks)
+            for held in model.parameters:
+                tensor = held.ref()
+                if held.optimizer and tensor is not None and _plain(tensor):
+                    group.members.append((held.name, tensor))
+            yield group
 
     def _alone(self) -> Iterator[Group]:
         """Trained networks that no wrapper knows of, beside one that has a wrapper."""

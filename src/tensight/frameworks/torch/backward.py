@@ -179,10 +179,10 @@ class Backward:
             held = self.networks.parameters.get(tensor) if isinstance(tensor, torch.Tensor) else None
             if held is not None and isinstance(gradient, torch.Tensor):
                 found.append((held, gradient))
-        value = _number(root)
-        if not found:
+        if not found:  # inside torch.func all tensors are stand-ins, whose values cannot be asked for
             watching.sink.event("grad", watching.network, {"inputs": len(given)}, user_source())
             return
+        value = _number(root)
         self.weights_may_have_changed()
         if value is not None:
             self._loss(value)

@@ -186,7 +186,8 @@ class Loaders:
 def _lengths(loader: DataLoader) -> dict[str, Value]:
     """How many samples there are, and how many a sampler draws and weighs."""
     found: dict[str, Value] = {}
-    sampler = getattr(loader, "sampler", None)
+    own = loader.batch_size is None and loader.batch_sampler is not None  # batches of the user's own making
+    sampler = getattr(loader.batch_sampler if own else loader, "sampler", None)
     for name, one in (
         ("samples", loader.dataset),
         ("sampled", sampler),

@@ -16,7 +16,7 @@ from tensight.frameworks.torch.graph import expression
 from tensight.frameworks.torch.label_probe import LabelProbe
 from tensight.frameworks.torch.lines import made_before
 from tensight.frameworks.torch.loss_axes import overlap_of_raw, picked_across, rows_across
-from tensight.frameworks.torch.loss_facts import facts, shape_text, tokens_against
+from tensight.frameworks.torch.loss_facts import CLASS_LOSSES, facts, shape_text, tokens_against
 from tensight.frameworks.torch.picture_probe import PictureProbe
 from tensight.frameworks.torch.shards import PLAIN, arrived
 from tensight.frameworks.torch.watching import Watched, Watching
@@ -57,6 +57,9 @@ class Losses:
         self._inputs: list[weakref.ref] = []  # what the network was fed last
         self._tokens: list[torch.Tensor] = []  # and the whole numbers among it, in the first steps
         self._called = False  # a loss function was called since the last backward pass
+        self._label: int | None = None  # the only one so far, of all classifications
+        self._alike = 0  # samples that had it
+        self._varied = False  # there are others
         self._told: dict[object, int] = {}  # place → step of its last facts
         self._parts: set[str] = set()
         self._table: dict[object, Watched] = {}
@@ -89,6 +92,8 @@ class Losses:
                 watching.sink.event("scored", function, {}, None)
             return
         self._called = True
+        if not self._varied and function in CLASS_LOSSES:
+            self._count_alike(args[1] if len(args) > 1 else kwargs.get("target"))
         new = function not in self._parts  # a loss that begins later, with another phase of training, is news
         if watching.sink.step >= FIRST and not watching.deep and not new:
             return
@@ -125,6 +130,8 @@ class Losses:
         if type(result) in PLAIN and result.numel() == 1 and result.device.type == "cpu":
             values["value"] = float(result.detach().item())
         values["grad"] = True
+        if self._alike and not self._varied:
+            values["alike"] = self._alike
         watching.sink.event("loss", function, values, source)
         if function not in PAIRED:  # what is true of a pair is not to be seen in one half of it
             fed = [tensor for ref in self._inputs if (tensor := ref()) is not None]
@@ -132,6 +139,17 @@ class Losses:
             self._pictures.look(fed, target)
         if watching.deep:
             self._look(function, prediction, target)
+
+    def _count_alike(self, target: Any) -> None:
+        """Looks at every label until two differ, which the first batch nearly always ends."""
+        whole = type(target) is torch.Tensor and target.numel() and not target.is_floating_point()
+        if not whole or target.dtype is torch.bool or target.device.type != "cpu":
+            self._varied = True
+            return
+        low, high = (int(one) for one in torch.aminmax(target.detach()))
+        self._varied = low != high or self._label not in (None, low)
+        self._label = low
+        self._alike += target.numel()
 
     def _look(self, function: str, prediction: torch.Tensor, target: torch.Tensor | None) -> None:
         watching = self.watching

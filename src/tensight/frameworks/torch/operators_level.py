@@ -13,6 +13,7 @@ from tensight.frameworks.torch.measured import Measured
 from tensight.frameworks.torch.operators import Call
 from tensight.frameworks.torch.operators_beside import BesideCompiled, RunningScope
 from tensight.frameworks.torch.operators_tap import Inputs
+from tensight.frameworks.torch.statistics import CannotJudge
 from tensight.frameworks.torch.watching import Watching, to_numpy
 from tensight.records import Phase, Source, TensorInfo
 
@@ -143,7 +144,11 @@ class OperatorLevel:
         needs = sink.needs(info)
         stats = measured.passed_on(key[1], call.args, needs)
         if stats is None:
-            stats = statistics.one(tensor, needs)
+            try:
+                stats = statistics.one(tensor, needs)
+            except CannotJudge as error:
+                sink.unobserved(info.id, error.code, call.phase)
+                return info.id
         if key[1] not in _BLANK:
             measured.add(tensor, needs, stats, written=written)
         shape = tensor.shape

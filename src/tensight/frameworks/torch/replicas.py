@@ -46,6 +46,10 @@ class Replicas:
             int, int
         ] = {}  # where tensors lie that were summed over ranks since the backward pass → size
         self._reduced_in: Source | None = None
+        self._sum: tuple[weakref.ref, list[float]] | None = None  # the first that was summed, and what came out
+        self._exchanged: set[int] = set()  # parameters whose values were put together over ranks since the last update
+        self._exchanged_in: Source | None = None
+        self._exchange_told = False
         self._by_hand = False  # gradients of all parameters are averaged by hand
         self._wrappers: list[tuple[weakref.ref, str]] = []
         self._forwarded = False  # a wrapper's own forward was called since the last update
@@ -73,6 +77,41 @@ class Replicas:
     def by_hand(self) -> bool:
         """Whether the training averages the gradients of all parameters itself."""
         return self._by_hand
+
+    def exchanged(self) -> bool:
+        """Whether all weights were put together over ranks since the last update: now they should be alike."""
+        exchanged, self._exchanged = self._exchanged, set()
+        trained = [
+            id(tensor)
+            for model in self.networks.models.values()
+            for held in model.parameters
+            if held.optimizer and (tensor := held.ref()) is not None
+        ]
+        if not trained or not exchanged.issuperset(trained):
+            return False
+        if not self._exchange_told:
+            self._exchange_told = True
+            settings: dict[str, Value] = {"ranks": torch.distributed.get_world_size()}
+            self.watching.sink.part(Part("exchange", "all_reduce", "all_reduce", settings, self._exchanged_in))
+        return True
+
+    def _exchanges(self, tensor: Any) -> None:
+        """A tensor is summed over ranks between two steps: the weights, or copies of them."""
+        if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu" or not tensor.is_floating_point():
+            return
+        few = _few(tensor)
+        for model in self.networks.models.values():
+            for held in model.parameters:
+                own = held.ref() if held.optimizer else None
+                if (
+                    own is not None
+                    and id(own) not in self._exchanged
+                    and own.shape == tensor.shape
+                    and _few(own) == few
+                ):
+                    self._exchanged.add(id(own))
+                    self._exchanged_in = user_source()
+                    return
 
     def wrappers(self) -> list[Any]:
         """The wrappers that are alive."""
@@ -148,8 +187,22 @@ class Replicas:
         whole = sum(gradient.numel() for gradient in gradients)
         if gradients and (all(one.data_ptr() in reduced for one in gradients) or whole in reduced.values()):
             self._by_hand = True
-            count = torch.distributed.get_world_size()
-            self.watching.sink.part(Part("wrapper", "all_reduce", "all_reduce", {"ranks": count}, self._reduced_in))
+            settings: dict[str, Value] = {"ranks": torch.distributed.get_world_size(), "summed": self._still_a_sum()}
+            self.watching.sink.part(Part("wrapper", "all_reduce", "all_reduce", settings, self._reduced_in))
+
+    def _still_a_sum(self) -> bool:
+        """Whether an optimizer is about to use a gradient as the sum over ranks has left it, divided by nobody."""
+        if self._sum is None:
+            return False
+        ref, values = self._sum
+        tensor = ref()
+        return tensor is not None and any(values) and _few(tensor) == values
+
+    def _came_out(self, tensor: Any, op: Any) -> None:
+        """A sum over ranks is there."""
+        summing = op is None or op == torch.distributed.ReduceOp.SUM
+        if self._sum is None and summing and type(tensor) is torch.Tensor and tensor.device.type == "cpu":
+            self._sum = (weakref.ref(tensor), _few(tensor))
 
     def _summed(self, tensor: Any) -> None:
         if isinstance(tensor, torch.Tensor) and not self._by_hand and len(self._reduced) < _MOST_REDUCED:
@@ -196,14 +249,28 @@ class Replicas:
         summed = self.watching.probe("replicas", self._summed)
 
         averages = self.watching.probe("replicas", self._averages)
+        came_out = self.watching.probe("replicas", self._came_out)
+        exchanges = self.watching.probe("replicas", self._exchanges)
 
         def collective(*args, **kwargs):
+            looked = False
             if self._backward and not _is_compiling():
                 tensor = args[0] if args else kwargs.get("tensor")
                 if self._wrappers and not self._averaged:
                     self._averaged = bool(averages(tensor))
                 elif not self._wrappers and self.watching.active:
                     summed(tensor)
-            return original(*args, **kwargs)
+                    looked = not self._by_hand and self._sum is None
+            elif not self._wrappers and self.watching.active and not _is_compiling():
+                exchanges(args[0] if args else kwargs.get("tensor"))
+            result = original(*args, **kwargs)
+            if looked and result is None:  # nothing to wait for
+                came_out(tensor, args[1] if len(args) > 1 else kwargs.get("op"))
+            return result
 
         return collective
+
+
+def _few(tensor: torch.Tensor) -> list[float]:
+    """The first values of a tensor."""
+    return [float(value) for value in tensor.detach().reshape(-1)[:8]]

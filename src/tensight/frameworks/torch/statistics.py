@@ -64,7 +64,7 @@ def readable(tensor: torch.Tensor) -> torch.Tensor:
     """The dense, real tensor to look at in place of this one; raises CannotJudge where there is none."""
     plain = type(tensor) in PLAIN and tensor.is_cpu and tensor.layout is _STRIDED
     if plain and tensor.dtype in _PLAIN_CODES and not tensor.is_neg():
-        return tensor
+        return tensor if tensor.data_ptr() else _without_memory(tensor)
     if type(tensor) not in PLAIN:
         tensor = _unwrapped(tensor)
     if tensor.layout is not torch.strided:
@@ -78,6 +78,13 @@ def readable(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_neg():
         return tensor.detach().resolve_neg()
     return tensor
+
+
+def _without_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """Zeros that forward-mode differentiation does not write down; or a tensor whose memory was given back."""
+    if tensor.numel() and not tensor._is_zerotensor():
+        raise CannotJudge("no_value")
+    return torch.zeros(tensor.shape, dtype=tensor.dtype)
 
 
 def _unwrapped(tensor: torch.Tensor) -> torch.Tensor:
@@ -107,9 +114,9 @@ def one(tensor: torch.Tensor, needs: Needs = ORDINARY, before: torch.Tensor | No
     if before is None and scale == 1.0 and native is not None and type(tensor) in PLAIN and tensor.is_cpu:
         code = _PLAIN_CODES.get(tensor.dtype)
         if code is not None and tensor.layout is _STRIDED and tensor.is_contiguous() and not tensor.is_neg():
-            count = tensor.numel()
-            if count:  # nearly always we come to here
-                return native.contiguous(tensor.data_ptr(), code, count, needs if needs.ranges else None)
+            address = tensor.data_ptr()
+            if address:  # nearly always we come to here
+                return native.contiguous(address, code, tensor.numel(), needs if needs.ranges else None)
     answer = many((Job(tensor, needs, before, scale),))[0]
     if isinstance(answer, CannotJudge):
         raise answer

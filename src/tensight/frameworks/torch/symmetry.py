@@ -10,8 +10,10 @@ from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.watching import Watching
 from tensight.frameworks.torch.wrappers import walk
 
-UPDATES = frozenset({12, 40})  # before which one looks: copies that are treated differently have parted long ago
-_CLOSE = 1e-5  # of the largest magnitude
+UPDATES = frozenset(
+    {12, 40, 100, 300}
+)  # before which one looks: copies that are treated differently have parted long ago
+_FEW = 64  # rows among which two neighbours must be the same
 _MOST_VALUES = 1 << 20
 _MOST_TOLD = 4
 
@@ -48,8 +50,9 @@ class Symmetry:
             gradient = tensor.grad
             if gradient is None or type(gradient) not in PLAIN or gradient.layout is not torch.strided:
                 continue
-            if _alike(tensor) and (_alike(gradient) or _nothing(gradient)):
-                self._tell(model.name, held.node, held.name, "rows", tensor.shape[0])
+            copies = _copies(tensor.detach(), gradient)
+            if copies:
+                self._tell(model.name, held.node, held.name, "rows", copies)
 
     def _modules(self, model: Model, root: nn.Module) -> None:
         """Modules of one list that hold the same values and get the same gradients."""
@@ -76,18 +79,22 @@ def _trained(tensor: torch.Tensor) -> bool:
     return type(tensor) in PLAIN and tensor.requires_grad and 0 < tensor.numel() <= _MOST_VALUES
 
 
-def _alike(tensor: torch.Tensor) -> bool:
-    """Whether all rows are one and the same."""
-    rows = tensor.detach().flatten(1)
-    limit = _CLOSE * float(rows[:2].abs().max())
-    if float((rows[0] - rows[1]).abs().max()) > limit:
-        return False
-    return float((rows - rows[0]).abs().max()) <= limit
+def _copies(tensor: torch.Tensor, gradient: torch.Tensor) -> int:
+    """How many rows are the same and get the same gradient, which is not zero; 0 when they are less than half.
 
-
-def _nothing(gradient: torch.Tensor) -> bool:
-    """A gradient that is rounding alone."""
-    return float(gradient.abs().max()) <= 1e-6
+    Not all of them need be: rounding alone may set one apart, and an optimizer that divides by its size enlarges that.
+    """
+    rows = tensor.flatten(1)
+    few = rows[:_FEW]
+    if rows.shape[1] < 2 or not bool((few[1:] == few[:-1]).all(dim=1).any()):
+        return 0
+    _, group, counts = torch.unique(rows, dim=0, return_inverse=True, return_counts=True)
+    most = int(counts.argmax())
+    slopes = gradient.detach().flatten(1)[group == most]
+    count = slopes.shape[0]
+    if count < 2 or 2 * count < rows.shape[0] or not bool((slopes == slopes[0]).all()) or not bool(slopes[0].any()):
+        return 0
+    return count
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -16,12 +16,13 @@ class PythonInStep(AdviceRule):
     fault = "python_in_step"
     symptom = "A line between the passes takes a good part of every step."
     measure = "Samples of the running line outside loader, model, backward and optimizer."
-    threshold = "20 % of the time outside, 40 % of it on one line, which makes at least 15 % of a step."
+    threshold = "20 % of the usual step outside, 40 % of it on one line, which makes at least 15 % of a step."
     advice = "Do it every so many steps, in tensors instead of Python, or in another process."
 
     def look(self, reading: Reading) -> Advice | None:
         line = reading.hottest("rest")
-        rest = reading.share("rest")
+        # a line of the loop costs every step; what only some steps lose there has other reasons
+        rest = min(reading.share("rest"), reading.typical("rest"))
         if line is None or rest < SHARE:
             return None
         # samples gather where the interpreter is let go, so they are only compared within one part

@@ -14,6 +14,7 @@ from tensight.records.audit import WHO, Who
 from tensight.server.answers import Welcome
 from tensight.server.library import Library
 from tensight.server.live import Live
+from tensight.server.receiving import Receiving
 from tensight.server.recording import Recording
 from tensight.server.trainings import Trainings
 
@@ -28,6 +29,7 @@ class House:
     welcome: Welcome
     library: Library
     live: Live
+    receiving: Receiving
 
     @property
     def trainings(self) -> Trainings:

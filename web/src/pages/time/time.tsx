@@ -76,7 +76,7 @@ function Split({ of }: { of: RankTime }): JSX.Element {
       <div class="figures small" style={{ marginTop: "8px" }}>
         <span>median <b>{duration(num(of.p50)!)}</b></span>
         <span>99th percentile <b>{duration(num(of.p99)!)}</b></span>
-        {num(of.flops)! > 0 && <span>work <b>{value(num(of.flops)! / 1e9, 3)} GFLOP</b>, <b>{value(num(of.flops)! / 1e9 / whole, 3)} GFLOP/s</b>{of.utilisation !== null && <>, <b>{percent(num(of.utilisation)!)}</b> of a large matrix product</>}</span>}
+        {num(of.flops)! > 0 && <span>work <b>{value(num(of.flops)! / 1e9, 3)} GFLOP</b>, <b>{value(num(of.flops)! / 1e9 / whole, 3)} GFLOP/s</b>{of.utilisation !== null && <>, <b>{num(of.utilisation)! < 0.01 ? "less than 1 %" : percent(num(of.utilisation)!)}</b> of a large matrix product</>}</span>}
         <span>measuring <b>{duration(num(of.own)!)}</b> a step, left out</span>
         {of.trace_cost !== null && <span>traced steps took <b>{value(of.trace_cost, 3)}×</b></span>}
         {num(profile.compiling?.seconds)! > 0 && <span>compiling <b>{duration(num(profile.compiling!.seconds)!)}</b> in all</span>}
