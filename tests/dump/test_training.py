@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tensight
 from tests.dump import running
-
 
 LATE = {"Gradients", "Update"}
 
@@ -173,3 +175,46 @@ def test_a_wrong_configuration_is_one_sentence_and_the_script_does_not_start(tmp
     assert f"tensight: {file}: common_dump_settings.dump_mode is 7: allowed is 0, 1, 2\n" in said
     assert "exit 2" in said
     assert not (tmp_path / "kept.npz").exists()
+
+
+def rows(folder: Path, step: int) -> dict[tuple[str, ...], dict[str, str]]:
+    """Rows of a step's statistics by type, name, place and how often that was seen before."""
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    seen: Counter[tuple[str, ...]] = Counter()
+    with open(folder / f"dump/rank_0/Net/0/{step}/statistic.csv", newline="") as file:
+        for row in csv.DictReader(file):
+            place = (row["Op Type"], row["Op Name"], row["IO"], row["Slot"])
+            found[(*place, str(seen[place]))] = row
+            seen[place] += 1
+    return found
+
+
+def test_statistics_of_what_was_written_over_are_those_of_the_moment(tmp_path):
+    """Most tensors are read once and known again; what changes in between must not be."""
+    asked = {"iteration": "1-2", "statistic_category": ["max", "min", "avg", "zero count"]}
+    for way in ("full", "statistic"):
+        place = tmp_path / way
+        place.mkdir()
+        options = running.dumped(place, saved_data=way, **asked)
+        said = running.run(place, "torch_in_place.py", options=options)
+        assert "exit 0" in said
+        assert "held back" not in said
+    for step in (1, 2):
+        whole, alone = rows(tmp_path / "full", step), rows(tmp_path / "statistic", step)
+        assert {place[2] for place in whole} == {"input", "output"}
+        judged = 0
+        for (type, name, io, slot, _), row in whole.items():
+            values = np.load(
+                next(
+                    (tmp_path / f"full/dump/rank_0/Net/0/{step}").glob(
+                        f"{type}.{name.replace('/', '_').replace('.', '_')}.0.0.{row['Timestamp']}.{io}.{slot}.*"
+                    )
+                )
+            )
+            assert float(row["Max Value"]) == values.max(), (name, io, slot)
+            assert float(row["Min Value"]) == values.min(), (name, io, slot)
+            assert int(row["Zero Count"]) == (values == 0).sum(), (name, io, slot)
+            judged += 1
+        assert judged > 100
+        for place, row in whole.items():  # beside them, the loss has statistics and no values
+            assert {**row, "Timestamp": ""} == {**alone[place], "Timestamp": ""}

@@ -82,6 +82,26 @@ def ascend_dump(folder: Path) -> Prepared:
     return _in_place(folder / "dump", file)
 
 
+def bin_dump(folder: Path) -> Prepared:
+    """A file of the first version is plain values: its name says what they are."""
+    file = makers.bin_of_r11(folder / "dump", "Default/fc/MatMul-op0.output.0", VALUE)
+    good = makers.bin_of_r11(folder / "dump", "Default/act/ReLU-op0.output.0", VALUE)
+    corpus = [file.name.encode(), b"fc.weight_output_0_shape_2_3_Float32_DefaultFormat.bin"]
+
+    def read(data: bytes) -> None:
+        name = data.replace(b"/", b"|").replace(b"\0", b"|")[:255].decode("utf-8", "surrogateescape")
+        path = file.with_name(name if name not in ("", ".", "..") else good.name)
+        path.write_bytes(VALUE.tobytes())
+        try:
+            _read_dump(folder / "dump")
+        finally:
+            if path.name != good.name:
+                path.unlink()
+
+    file.unlink()
+    return Prepared(corpus, read, [b"_shape_", b"_output_0_", b"999999999999999999_", b"Float32", b"Object", b".bin"])
+
+
 def csv_dump(folder: Path) -> Prepared:
     place = folder / "dump/rank_0/Net/0/3"
     place.mkdir(parents=True)
@@ -265,6 +285,7 @@ PARSERS = [
     Parser("dump-npy", npy_dump),
     Parser("npy-header", npy_header),
     Parser("dump-ascend", ascend_dump),
+    Parser("dump-bin", bin_dump),
     Parser("dump-csv", csv_dump),
     Parser("dump-msprobe", msprobe_dump),
     Parser("dump-msprobe-tensor", msprobe_tensor),

@@ -57,6 +57,27 @@ def test_a_layer_that_is_replaced_is_told_and_told_apart_by_identity() -> None:
     assert len(ids) == 2
 
 
+def test_layers_in_a_plain_list_are_told_as_not_registered_and_a_teacher_is_left_out() -> None:
+    class Hiding(Net):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = [nn.Dense(8, 8), nn.ReLU()]
+            self.teacher = (nn.Dense(4, 2),)  # is fed the batch itself
+
+        def construct(self, x: Tensor) -> Tensor:
+            inner = self.act(self.first(x))
+            for block in self.blocks:
+                inner = block(inner)
+            return self.second(inner) + ops.stop_gradient(self.teacher[0](x))
+
+    plain = by_functions(Hiding)
+    answer, sink = watched(lambda: by_functions(Hiding))
+    assert answer == plain
+    told = {parameter.name: parameter.registered for parameter in sink.only_network.parameters}
+    assert told == {**dict.fromkeys(PARAMETERS, True), "blocks.0.weight": False, "blocks.0.bias": False}
+    assert sink.observed("output", "blocks.0", step=1)
+
+
 def test_optimizers_of_mint_are_optimizers_too() -> None:
     def rule(parameters: Any) -> nn.Cell:
         return mint.optim.SGD(parameters, lr=0.1, momentum=0.9)

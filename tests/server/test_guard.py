@@ -115,7 +115,7 @@ def test_a_method_that_a_route_does_not_have_is_refused(recorded: Path, path: st
 
     async def fill(ask: Callable[..., Awaitable[int]]) -> None:
         for method in set(METHODS) - allowed:
-            assert await ask(method, path, **RIGHT) == 405, method
+            assert await ask(method, path, **RIGHT, **{TOKEN_HEADER: TOKEN}) == 405, method
 
     table(recorded, fill)
 

@@ -13,6 +13,7 @@ from tensight.control import launch
 from tensight.control.link import Link
 from tensight.control.machine import Machine
 from tensight.control.messages import Hello, Status
+from tensight.control.records import Granted, Offer, Records
 from tensight.records import RunInfo
 from tensight.store import Writer
 from tests.server.serving import LONG
@@ -38,6 +39,9 @@ def test_page_and_training_speak_tls_when_the_server_does(tmp_path: Path) -> Non
             link.send(Status(Machine("running", 3)))
             until(lambda: (page.get("/api/runs/run").json().get("control") or {}).get("step") == 3)
             link.close("finished")
+        mark = "0" * 32
+        (folder / f".{mark}").touch()
+        assert Records(address).offer(Offer("run", str(folder), mark)) == Granted()
     finally:
         launch.stop(address)
         writer.close()

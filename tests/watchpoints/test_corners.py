@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 from tensight.errors import SpecError
-from tensight.records import Change, Stats, TensorInfo
-from tensight.watchpoints import limits, spec
+from tensight.records import Change, Observation, Stats, TensorInfo
+from tensight.watchpoints import healthy, limits, spec
 from tensight.watchpoints.catalogue import find
+from tensight.watchpoints.checker import Checker
 from tensight.watchpoints.condition import History
 from tensight.watchpoints.expression import Expression
 from tensight.watchpoints.healthy import never_watched
 from tensight.watchpoints.parser import LONGEST
-from tests.watchpoints.records import ZEROS, plain, sized, tensor
+from tensight.watchpoints.surroundings import Surroundings
+from tests.watchpoints.records import NAN, ZEROS, Training, plain, sized, tensor
 
 NOTHING = History((), ())
 
@@ -94,3 +96,26 @@ def test_what_has_no_finite_value_has_no_greatest() -> None:
     assert abs_max(Stats(count=3, nan=3)) is None
     assert abs_max(ZEROS) == 0
     assert math.isclose(abs_max(plain()) or 0.0, 2.0)
+
+
+def test_a_checker_that_nobody_listens_to_goes_on_without_the_condition_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(find("TL"), "gate", fail)
+    checker = Checker([find("TL")(mean_gt=0.5).watchpoint(1), find("TO")().watchpoint(2)])
+    assert [hit.condition for hit in Training(checker, tensor()).step(NAN)] == ["TO"]
+
+
+def test_a_gradient_as_small_as_its_weight_has_not_vanished() -> None:
+    weight, gradient = tensor(1, "weight"), tensor(2, "gradient")
+    other = tensor(3, "gradient", node="tail")
+    seen = [Observation(1, 0, sized(1e-9)), Observation(2, 1, sized(1e-11)), Observation(3, 2, sized(1.0))]
+    around = Surroundings(0, seen, {one.id: one for one in (weight, gradient, other)}, updates=1)
+    assert healthy._vanishing(gradient, sized(1e-11), around) == "the weight is as small"
+
+
+def test_a_weight_of_which_no_change_is_known_is_not_explained_away() -> None:
+    assert healthy._changed_much(tensor(kind="weight"), plain(), Surroundings(0, [], {})) == ""

@@ -103,8 +103,12 @@ def _write(path: Path, address: Address) -> Path:
 def find(text: str, environ: Mapping[str, str] = os.environ) -> Address:
     """The address meant by HOST:PORT; its token is from TENSIGHT_TOKEN, or was left by a server of the same user.
 
+    TENSIGHT_TLS_CERT names the certificate that a server on another machine shows.
+
     >>> find("localhost:9000", {"TENSIGHT_TOKEN": "t"})
     Address(host='localhost', port=9000, token='t', tls=False, trust='')
+    >>> find("head:9000", {"TENSIGHT_TOKEN": "t", "TENSIGHT_TLS_CERT": "cert.pem"})
+    Address(host='head', port=9000, token='t', tls=True, trust='cert.pem')
     """
     host, _, port_text = text.rpartition(":")
     if not host or not port_text.isdecimal() or not 0 < int(port_text) < 65536:
@@ -115,7 +119,9 @@ def find(text: str, environ: Mapping[str, str] = os.environ) -> Address:
         left = msgspec.json.decode((state_folder(environ) / f"server-{port}.json").read_bytes(), type=Address)
     except (OSError, *UNDECODABLE):
         left = Address(host, port, "")
-    return Address(host, port, environ.get("TENSIGHT_TOKEN") or left.token, left.tls, left.trust)
+    trust = environ.get("TENSIGHT_TLS_CERT", "")
+    token = environ.get("TENSIGHT_TOKEN") or left.token
+    return Address(host, port, token, left.tls or bool(trust), trust or left.trust)
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> str | None:

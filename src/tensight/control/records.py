@@ -117,8 +117,8 @@ class Records:
             wire.request(method, path, body, {TOKEN_HEADER: address.token, "Content-Type": kind})
             answer = wire.getresponse()
             return answer.status, answer.read(1 << 16)
-        except http.client.HTTPException as error:
-            raise ConnectionError(f"{address.netloc}: {type(error).__name__}") from error
+        except http.client.HTTPException as error:  # it is there, and does not speak of records
+            raise ControlError(f"the server at {address.netloc} takes no records: {type(error).__name__}") from error
         finally:
             wire.close()
 

@@ -13,7 +13,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that happened inside a step.
 
     Kinds and their values:
-      forward          part=network; training, grad, batch
+      forward          part=network; training, grad, batch; input_requires_grad where it does
       backward         part=network; micro
       zero_grad        part=optimizer; set_to_none
       unscale, clip    part=optimizer or ''; norm, max_norm
@@ -22,6 +22,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       scale            part=scaler; scale, overflow
       loss             part=loss name; what is known of prediction and target (see frameworks.adapter)
       labels           part=loss name; function and target alone, where nothing else of a compiled loss is seen
+      scored           part=loss name; a loss without gradients: somebody measures
       batch            part=loader; index, and what is known of the batch
       mode             part=network; node, training
       attention        part=network; function, rows, columns, module; future, past, binary, only_padding

@@ -101,7 +101,7 @@ class LoaderTime(msgspec.Struct, frozen=True, omit_defaults=True):
     iterators: int = 0
     batches: int = 0
     length: int = 0  # batches of an epoch; 0 where it is not known
-    waits: tuple[float, ...] = ()  # seconds for each batch
+    waits: tuple[float, ...] = ()  # seconds for each batch, without those in which a processor was waited for
     seconds: float = 0.0
     cpu: float = 0.0  # of the waiting thread
     worker_cpu: float = 0.0  # of all workers together

@@ -266,7 +266,7 @@ PROGRAMS: dict[str, Program] = {
     "broadcast_by_hand": Program(more.broadcast_by_hand, Expected("broadcast_in_loss", "(predicted - y) ** 2")),
     "cut_encoder": Program(more.cut_encoder, Expected("detach_breaks_graph", "encoder")),
     "inverted_mask": Program(more.inverted_mask, Expected("attention_mask_wrong", "ops.softmax(score")),
-    "layers_in_a_list": Program(hidden.layers_in_a_list, Expected("unregistered_parameters", "blocks")),
+    "layers_in_a_list": Program(hidden.layers_in_a_list, Expected("unregistered_parameters", "x = block(x)")),
     "mask_of_ones": Program(hidden.mask_of_ones, Expected("attention_mask_wrong", "ops.softmax(score")),
     "axis_of_the_batch_under_jit": Program(
         hidden.axis_of_the_batch_under_jit, Expected("softmax_over_batch_dim", "ops.log_softmax(")

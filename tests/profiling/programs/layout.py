@@ -20,7 +20,7 @@ class Block(nn.Module):
 torch.manual_seed(0)
 model = nn.Sequential(*(Block() for _ in range(6)))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-x = torch.randn(32, 16, 32, 32) if FAST else torch.randn(32, 32, 32, 16)
+x = torch.randn(8, 16, 32, 32) if FAST else torch.randn(8, 32, 32, 16)
 for _ in range(100_000):
     loss = model(x).square().mean()
     loss.backward()

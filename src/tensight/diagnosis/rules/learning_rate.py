@@ -17,6 +17,7 @@ from tensight.records import Finding, Part, Source
 WILD = 0.5  # an update of half the weight's own size
 UNSETTLED = 0.2  # the same, in half of all steps
 LOST = 1e-5  # updates that never exceeded this share of the weight
+LARGE_PART = 0.25  # of a run
 FEW = 30  # updates before one may say that nothing moves
 LONG = 100  # and before one may say so of a rate that is still rising
 NOWHERE = 0.02  # share of a weight that all updates of a run together could have changed
@@ -73,7 +74,7 @@ class LrTooHigh(Rule):
             for kept, entry, ratio in case.updates_seen()
             if ratio > WILD and kept.step <= ran_away[0]
         ]
-        if not wild or max(ratio for _, _, ratio in wild) < 1 or not self._stays_bad(case, begin):
+        if not wild or max(ratio for _, _, ratio in wild) < 1 or not self._stays_bad(case, begin, floor):
             return None
         if not math.isfinite(ran_away[1]) and max(step for step, _, _ in wild) < ran_away[0] - 3:
             return None  # it broke without having grown, long after the large updates: something else made the NaN
@@ -147,8 +148,11 @@ class LrTooHigh(Rule):
         )
 
     @staticmethod
-    def _stays_bad(case: Case, begin: float) -> bool:
-        """A spike that training recovers from is no divergence."""
+    def _stays_bad(case: Case, begin: float, floor: float) -> bool:
+        """A spike that training recovers from is no divergence; a large part of the run is, however it ends."""
+        far = [value > 10 * floor for _, value in case.loss.points if math.isfinite(value)]
+        if len(far) >= FEW and sum(far) > LARGE_PART * len(far):
+            return True
         latest = [value for _, value in case.loss.points[-5:]]
         finite = [value for value in latest if math.isfinite(value)]
         return len(finite) < len(latest) or median(finite) > 2 * max(abs(begin), 1e-3)

@@ -11,7 +11,7 @@ from tensight.diagnosis.words import at, called, number, plural, some, where
 from tensight.records import Finding, Module
 
 FEW = 20  # training steps before one speaks of statistics that lag
-LEFT = 0.5  # share of the first values in running statistics
+LEFT = 0.7  # share of the first values in running statistics; a step may hold several forward passes
 
 
 def sensitive(case: Case, network: str) -> list[Module]:

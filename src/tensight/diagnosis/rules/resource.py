@@ -42,13 +42,16 @@ class GraphRetained(Rule):
         said = (
             f", and the process has grown by {number(megabytes)} MB" if megabytes is not None and megabytes > 1 else ""
         )
+        told = case.noted.of("graph_alive")
+        module = told[-1][1].values.get("module") if told else None
+        of = f" (all of them from {module}: a hook or a list keeps what it returns)" if isinstance(module, str) else ""
         return [
             self.finding(
                 "losses are kept with their graphs: memory grows",
                 confidence=0.9,
                 since_step=alive.first_step,
-                where=where(source),
-                why=f"{number(points[-1])} results with an autograd graph are alive, {number(points[0])} were"
+                where=where(source, module=module if isinstance(module, str) else None),
+                why=f"{number(points[-1])} results with an autograd graph are alive{of}, {number(points[0])} were"
                 f" after the first step"
                 f" of {plural(alive.count, 'step')}{said}: a loss or output that is added up or stored without"
                 f" .item() or detach()"

@@ -145,7 +145,7 @@ class UnregisteredParameters(Rule):
         seen = [
             (info.node.count("."), info.source)
             for info in case.tensors.values()
-            if info.source is not None and info.network == network and info.node.startswith(f"{place}.")
+            if info.kind == "output" and info.network == network and info.node.startswith(f"{place}.") and info.source
         ]
         return min(seen, key=lambda one: one[0])[1] if seen else None  # the line that calls one of them
 

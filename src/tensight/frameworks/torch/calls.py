@@ -236,7 +236,7 @@ class Calls:
             if not tensor.requires_grad or tensor.is_leaf or watching.phase == "evaluation":
                 continue
             if self.note is not None and entry.path:
-                self.note(tensor)
+                self.note(tensor, entry.path)
             gradient = self._tensor(entry, call, slot, tensor, "output_gradient")
             if sharing is not None:
                 sharing.append(gradient)

@@ -11,9 +11,10 @@ import torch
 from tensight.frameworks.source import source_of, user_site
 from tensight.frameworks.torch.lines import kept_after
 from tensight.frameworks.torch.watching import Watching
+from tensight.records.event import Value
 
 MOST_CALLS = 400  # that are remembered
-OF_A_CALL = 4  # tensors that speak for a forward pass
+OF_A_CALL = 24  # tensors that speak for a forward pass
 TELLING = 4  # passes that are kept alive before their line is told
 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
@@ -28,7 +29,7 @@ class Graphs:
     def __init__(self, watching: Watching) -> None:
         self.watching = watching
         # number of the update they came before, results, and where the network was called
-        self._calls: list[tuple[int, list[weakref.ref], tuple[str, int, str] | None]] = []
+        self._calls: list[tuple[int, list[tuple[weakref.ref, str]], tuple[str, int, str] | None]] = []
         self._said: set[object] = set()
         self._updates = 0
         self._new = True
@@ -37,7 +38,7 @@ class Graphs:
         """An outermost module is about to be called."""
         self._new = True
 
-    def note(self, tensor: torch.Tensor) -> None:
+    def note(self, tensor: torch.Tensor, path: str) -> None:
         """The result of a module inside an outermost one."""
         if not tensor.requires_grad or tensor.is_leaf:
             return
@@ -48,14 +49,14 @@ class Graphs:
             self._calls.append((self._updates, [], user_site()))
         refs = self._calls[-1][1]
         if len(refs) < OF_A_CALL:
-            refs.append(weakref.ref(tensor))
+            refs.append((weakref.ref(tensor), path))
 
     def before_update(self) -> None:
         """An optimizer is about to step: tell how many passes from before the last update are still alive."""
         if not self.watching.deep or not self._calls:
             self._updates += 1
             return
-        self._calls = [call for call in self._calls if any(ref() is not None for ref in call[1])]
+        self._calls = [call for call in self._calls if any(ref() is not None for ref, _ in call[1])]
         alive = Counter(site for update, _, site in self._calls if update < self._updates)
         old = alive.total()
         if old >= TELLING:
@@ -74,7 +75,17 @@ class Graphs:
         if site is not None and site not in self._said:
             self._said.add(site)
             source = kept_after(site) or source_of(*site)
-            self.watching.sink.event("graph_alive", self.watching.network, {"graphs": count}, source)
+            kept = Counter(
+                path
+                for update, refs, _ in self._calls
+                if update < self._updates
+                for ref, path in refs
+                if ref() is not None
+            )
+            values: dict[str, Value] = {"graphs": count}
+            if len(kept) == 1:  # one module's results, and no others: somebody collects them
+                values["module"] = next(iter(kept))
+            self.watching.sink.event("graph_alive", self.watching.network, values, source)
 
 
 def _memory() -> float:

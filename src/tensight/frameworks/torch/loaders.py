@@ -139,9 +139,10 @@ class Loaders:
         if feeding is None or not feeding.counted:
             return
         found = index if isinstance(index, list) else [index]
-        feeding.drawn += len(found)
-        feeding.distinct.update(found)
-        feeding.counted = type(found[0]) is int and len(feeding.distinct) <= _MOST_SAMPLES if found else True
+        feeding.counted = len(feeding.distinct) <= _MOST_SAMPLES and all(type(one) is int for one in found)
+        if feeding.counted:
+            feeding.drawn += len(found)
+            feeding.distinct.update(found)
 
     def _handed_out(self, iterator: Any, batch: Any) -> None:
         feeding = self._of_iterator.get(iterator)

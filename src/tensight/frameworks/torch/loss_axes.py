@@ -58,6 +58,8 @@ def rows_across(prediction: torch.Tensor, target: torch.Tensor | None) -> dict[s
     {'rows_cut_from': '2x3x8'}
     >>> rows_across(made.transpose(1, 2).reshape(-1, 3), torch.zeros(2, 8).view(-1))
     {}
+    >>> rows_across(made.mean(2, keepdim=True).flatten(1), torch.zeros(2))
+    {}
     """
     if prediction.dim() != 2 or prediction.grad_fn is None or target is None:
         return {}
@@ -68,8 +70,8 @@ def rows_across(prediction: torch.Tensor, target: torch.Tensor | None) -> dict[s
     if not sizes or len(sizes) < 3:
         return {}
     shape = tuple(int(size) for size in sizes)
-    if shape[1] != classes or classes in shape[2:] or math.prod(shape) != prediction.numel():
-        return {}
+    if shape[1] != classes or classes in shape[2:] or math.prod(shape[2:]) == 1:
+        return {}  # a pooled prediction has one place only
     layout = shape[:1] + shape[2:]
     base = target._base if target._base is not None else target
     maker = node.next_functions[0][0]

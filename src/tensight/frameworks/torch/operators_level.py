@@ -18,6 +18,10 @@ from tensight.frameworks.torch.watching import Watching, to_numpy
 from tensight.records import Phase, Source, TensorInfo
 
 NOT_SHOWN = frozenset({"aten.detach", "aten.alias", "aten.lift_fresh", "aten.detach_", "aten.empty", "aten.empty_like"})
+_EMPTY = frozenset(  # what they make holds no values yet
+    f"aten.{name}"
+    for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
+)
 _BLANK = frozenset(  # made to be filled by somebody, perhaps by a kernel that tells nobody
     f"aten.{new}{kind}" for kind in ("zeros", "ones", "full") for new in ("", "new_")
 ) | {"aten.zeros_like", "aten.ones_like", "aten.full_like"}
@@ -129,7 +133,10 @@ class OperatorLevel:
         watching = self._watching
         if not watching.active or watching.inside or call.ours or self.compiled:
             return False
-        if call.facts.name not in NOT_SHOWN:
+        name = call.facts.name
+        if name in _EMPTY:
+            return False
+        if name not in NOT_SHOWN:
             return True
         if type(call.result) is torch.Tensor and call.args:
             self._measured.pass_on(call.args[0], call.result)

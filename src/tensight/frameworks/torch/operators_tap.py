@@ -22,6 +22,10 @@ from tensight.frameworks.torch.watching import to_numpy
 from tensight.records import Source, Stats
 
 _MOST_FRAMES = 200
+_FILLING = frozenset(  # what they write to they do not read: it may never have held a value
+    f"aten.{name}_"
+    for name in ("copy", "fill", "zero", "normal", "uniform", "random", "bernoulli", "exponential", "log_normal")
+)
 
 
 class Read:
@@ -69,9 +73,11 @@ def given(call: Call, measured: Measured, values: bool) -> Inputs:
     """What an operator is about to read; of what it is about to write over, what is wanted: its `values` or not."""
     began = time.time_ns() // 1000
     tensors = [tensor for tensor in call.inputs() if _has_values(tensor)]
+    written = {id(tensor) for tensor in call.written()} if call.mutable else ()
+    if written and call.name in _FILLING:
+        tensors = [tensor for tensor in tensors if id(tensor) not in written]
     found = [Read(tensor, measured) for tensor in tensors]
-    if call.mutable:
-        written = {id(tensor) for tensor in call.written()}
+    if written:
         for tensor, read in zip(tensors, found):
             if id(tensor) in written:
                 read.save(values)

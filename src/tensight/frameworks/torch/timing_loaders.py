@@ -133,13 +133,16 @@ class TimedLoaders:
                     return original(iterator)
                 if not clock.stack:
                     timing.boundary()
+                delayed = clock.data_delay
                 timing.enter("data")
                 began, cpu = now(), time.thread_time()
                 try:
                     batch = original(iterator)
                 finally:
                     timing.leave()
-                self._handed_out(iterator, now() - began, time.thread_time() - cpu)
+                # without what the thread waited for a processor, which is not the loader's doing
+                seconds = now() - began - (clock.data_delay - delayed)
+                self._handed_out(iterator, max(0.0, seconds), time.thread_time() - cpu)
                 return batch
 
             return __next__

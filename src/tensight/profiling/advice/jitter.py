@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 from tensight.profiling.advice.starved_loader import SHARE
 from tensight.profiling.reading import Reading
 from tensight.profiling.rule import Advice, AdviceRule, milliseconds, percent
@@ -22,16 +24,22 @@ class Jitter(AdviceRule):
 
     def look(self, reading: Reading) -> Advice | None:
         loader = reading.loader
-        if loader is None or len(loader.waits) < 10 or reading.typical("data") >= SHARE:
+        if loader is None or len(loader.waits) < 10 or not reading.seconds:
+            return None
+        # without what the thread waited for a processor: a busy machine makes every step a late one
+        steps = [(max(0.0, one.seconds - one.delay), max(0.0, one.data - one.data_delay)) for one in reading.clocked]
+        usual = statistics.median(seconds for seconds, _ in steps)
+        if statistics.median(data for _, data in steps) >= SHARE * usual:
             return None
         waits = loader.waits
         median = reading.percentile(waits, 50)
         late = [wait for wait in waits if wait > max(TAIL * median, LEAST)]
-        if len(late) < FEWEST or len(late) > MOST_OFTEN * len(waits) or not reading.seconds:
+        whole = sum(seconds for seconds, _ in steps)
+        if len(late) < FEWEST or len(late) > MOST_OFTEN * len(waits) or not whole:
             return None
-        lost = (sum(late) - median * len(late)) / (reading.seconds * len(reading.clocked))
-        slow = [time for time in reading.clocked if time.seconds > 2 * reading.median]
-        caused = sum(time.data for time in slow) / sum(time.seconds for time in slow) if slow else 0.0
+        lost = (sum(late) - median * len(late)) / whole
+        slow = [(seconds, data) for seconds, data in steps if seconds > 2 * usual]
+        caused = sum(data for _, data in slow) / sum(seconds for seconds, _ in slow) if slow else 0.0
         if lost < 0.1 or caused < 0.5:
             return None
         line = reading.hottest("data")
