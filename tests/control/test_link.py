@@ -101,6 +101,17 @@ def test_a_server_that_comes_back_hears_the_latest_state() -> None:
         link.close("finished")
 
 
+def test_a_connection_that_ends_without_a_word_is_made_anew(there: FakeServer) -> None:
+    link = Link(there.address, HELLO).start()
+    try:
+        there.next(Hello)
+        there.connections.get(timeout=LONG).socket.shutdown(socket.SHUT_RDWR)
+        there.next(Hello)
+        until(lambda: link.connected)
+    finally:
+        link.close("finished")
+
+
 def test_a_training_without_a_server_runs_on() -> None:
     link = Link(Address("127.0.0.1", 1, "secret"), HELLO).start()
     link.send(Status(Machine()))

@@ -31,7 +31,7 @@ class Measured:
     """
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[weakref.ref, int, Needs, Stats]] = {}
+        self._found: dict[int, tuple[weakref.ref[torch.Tensor], int, Needs, Stats]] = {}
         self._stored: dict[int, list[int]] = {}  # which of them lie in a storage, by its address
 
     def clear(self) -> None:
@@ -62,7 +62,7 @@ class Measured:
     def find(self, tensor: torch.Tensor, needs: Needs) -> Stats | None:
         """Statistics of this very tensor as it is now, if they hold all that is needed."""
         known = self._found.get(id(tensor))
-        if known is None or known[0]() is not tensor or known[1] != tensor._version:
+        if known is None or known[1] != tensor._version or known[0]() is not tensor:
             return None
         return known[3] if known[2].ranges == needs.ranges else None
 

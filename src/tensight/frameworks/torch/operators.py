@@ -240,8 +240,10 @@ class Operators(TorchDispatchMode):
         site = user_site(3) if self._observer.lines else None
         scope = self._scope
         node = _node()
+        caller = "them"
+        phase: Phase
         if torch.is_grad_enabled():
-            caller, phase = "them", "forward" if node is None else "backward"
+            phase = "forward" if node is None else "backward"
             if node is not None and node.name().startswith("CheckpointFunction"):
                 node, phase = None, "forward"  # activations are computed again, with a graph of their own
         else:
