@@ -40,7 +40,7 @@ def test_a_short_run_is_never_thinned() -> None:
 
 def test_when_costs_are_learnt_few_steps_are_looked_at_less() -> None:
     chosen = train(Budget(5), 450, 0.001)
-    assert 0 < sum(depth is not Depth.ALL for depth in chosen) <= 12
+    assert 0 < sum(depth is not Depth.ALL for depth in chosen) <= 30
 
 
 @pytest.mark.parametrize("percent", [1, 5, 20])
@@ -70,10 +70,10 @@ def test_where_each_step_has_to_be_heard_none_is_slept_through() -> None:
     assert Depth.ASLEEP not in train(budget, 500, 0.001)
 
 
-def test_a_cheap_look_is_taken_at_every_step() -> None:
+def test_a_cheap_look_is_taken_at_every_step_but_one_in_a_hundred() -> None:
     budget = Budget(5, credit=0.0)
-    chosen = train(budget, 300, 1.0)
-    assert all(depth is Depth.ALL for depth in chosen[100:])
+    chosen = train(budget, 1000, 1.0)
+    assert sum(depth is not Depth.ALL for depth in chosen[100:]) <= 9
 
 
 def test_after_trouble_steps_are_watched_whole_again() -> None:
@@ -88,3 +88,13 @@ def test_what_was_left_out_is_said() -> None:
     train(budget, 1000, 0.001)
     assert "to hold a budget of 5 %" in budget.describe()
     assert budget.ratio == pytest.approx(1.05, abs=0.04)
+
+
+@pytest.mark.parametrize("base", [0.002, 0.05])
+def test_a_step_time_from_a_slow_moment_is_measured_again(base: float) -> None:
+    """While the machine was slow a step by itself seemed to take longer than one that is watched whole later."""
+    budget = Budget(5, credit=0.0)
+    train(budget, 60, 100 * base)
+    later = train(budget, 2000, base, first=60)
+    whole = COSTS[Depth.ALL] * later.count(Depth.ALL) + COSTS[Depth.GRADIENTS] * later.count(Depth.GRADIENTS)
+    assert whole < 0.06 * base * len(later)

@@ -46,7 +46,7 @@ def labels(made_by: str, *, alike: int = 3000) -> Run:
         "target_distinct": 1,
         "target_max": 0,
         "target_entropy": 0.0,
-        "prediction_from": made_by,
+        "prediction_layer": made_by,
     }
     return run
 

@@ -18,6 +18,8 @@ CREDIT = 0.5  # seconds of watching that are free, whatever their share
 AROUND_TROUBLE = 5  # steps watched whole after something new went wrong
 WINDOW = 15
 LEARN_AT = 60  # the step at which costs are learnt at the latest
+AGAIN = 100  # steps after which it is measured again what a step takes that is hardly looked at
+MUCH_FASTER = 0.6  # of what a step took by itself before: the machine was slow then
 LIGHT_LOOKS = 3  # steps of a kind that costs are learnt from
 SHORT = 0.02  # seconds of a step; of a longer one a light look is nothing
 NAP = 8  # steps slept to learn what a step takes by itself
@@ -54,6 +56,8 @@ class Budget:
         self._costs = dict.fromkeys(LOOKS, 0.0)
         self._guess = 0.0  # share of a step that looking at it all is thought to take
         self._finished = 0
+        self._quiet_at = 0  # the step that was last hardly looked at
+        self._nap = True  # the next sleep is one to learn from
 
     def finished(self, step: int, depth: Depth, seconds: float, guess: float = 0.0) -> None:
         """A step of a depth took so long, everything included. `guess` is what looking may have taken of it."""
@@ -61,7 +65,9 @@ class Budget:
         self._whole += seconds
         if step == 0:
             return  # the first step pays for lazy initialisation
-        self._times[depth].append(seconds)
+        if depth is Depth.LIGHT:
+            self._quiet_at = step
+        self._add(depth, seconds)
         if depth is Depth.ALL and seconds > 0:
             self._guess = guess / seconds
         self._finished += 1
@@ -75,7 +81,7 @@ class Budget:
         """So many steps were slept through."""
         self.counts[Depth.ASLEEP] += steps
         self._whole += seconds
-        self._times[Depth.ASLEEP].append(seconds / max(1, steps))
+        self._add(Depth.ASLEEP, seconds / max(1, steps))
         self._learn_costs()
 
     def trouble(self, step: int) -> None:
@@ -89,16 +95,22 @@ class Budget:
         lesson = self._lesson(step)
         if lesson is not None:
             return self._chose(step, lesson)
+        if step - self._quiet_at >= AGAIN:
+            self._quiet_at = step  # a base from a slow moment would hide what watching costs
+            self._nap = True
+            return Depth.ASLEEP if self._is_short() else self._chose(step, Depth.LIGHT)
         if self.spent <= self._credit:
             return self._chose(step, Depth.ALL)
         for depth in LOOKS:
             if step - self._last[depth] >= self.period(depth):
                 return self._chose(step, depth)
+        self._quiet_at = step
         return Depth.ASLEEP if self._is_short() else Depth.LIGHT
 
     def sleep_length(self, step: int) -> int:
         """How many steps may be slept through from this one on."""
-        if not self._times[Depth.ASLEEP]:
+        if self._nap:
+            self._nap = False
             return NAP
         due = min(self._last[depth] + self.period(depth) for depth in LOOKS) - step
         return max(1, min(due, MOST_ASLEEP, int(LONGEST_SLEEP / max(self._base, 1e-6))))
@@ -146,6 +158,12 @@ class Budget:
     def _is_short(self) -> bool:
         """Whether steps are so short that even a light look at each counts."""
         return self.may_sleep and _median(self._times[Depth.LIGHT]) < SHORT
+
+    def _add(self, depth: Depth, seconds: float) -> None:
+        times = self._times[depth]
+        if depth <= Depth.LIGHT and times and seconds < MUCH_FASTER * _median(times):
+            times.clear()
+        times.append(seconds)
 
     def _learn_costs(self) -> None:
         quiet = self._times[Depth.ASLEEP] or self._times[Depth.LIGHT]

@@ -12,7 +12,7 @@ from tensight.records import Finding
 
 SAMPLES = 2_000  # with one label: a rare class would have come up
 BATCHES = 5  # whose labels were looked at in detail
-LAYERS = frozenset({"addmm", "linear", "addmv", "baddbmm", "matmul_add"})  # with a bias, which alone can answer
+LAYERS = frozenset({"addmm", "linear", "convolution"})  # with a bias, which alone can answer
 
 
 class ConstantLabels(Rule):
@@ -39,7 +39,11 @@ class ConstantLabels(Rule):
         alike = site.latest.get("alike")  # all samples so far, not only those of the steps that were looked at
         if not isinstance(alike, int) or alike < SAMPLES:
             return False
-        return len(site.single) == 1 and sum(site.single.values()) == site.labelled and site.made_by in LAYERS
+        return (
+            len(site.single) == 1
+            and sum(site.single.values()) == site.labelled
+            and site.latest.get("prediction_layer") in LAYERS
+        )
 
     def _say(self, case: Case, site: LossSite) -> Finding:
         label = next(iter(site.single))

@@ -43,7 +43,7 @@ class Limits:
 
     def _held(self, args: tuple, kwargs: dict, result: Any) -> None:
         watching = self.watching
-        given = args[0] if args else kwargs.get("input")
+        given: Any = args[0] if args else kwargs.get("input")
         if type(given) not in PLAIN or type(result) not in PLAIN or not result.requires_grad or watching.foreign():
             return
         if result.numel() < _FEWEST or result.shape != given.shape:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_site, user_source
 from tensight.frameworks.torch.activations import Activations
-from tensight.frameworks.torch.graph import expression
+from tensight.frameworks.torch.graph import expression, operator
 from tensight.frameworks.torch.label_probe import LabelProbe
 from tensight.frameworks.torch.lines import made_before
 from tensight.frameworks.torch.loss_axes import overlap_of_raw, picked_across, rows_across
@@ -132,6 +132,7 @@ class Losses:
         values["grad"] = True
         if self._alike and not self._varied:
             values["alike"] = self._alike
+            values["prediction_layer"] = operator(prediction.grad_fn) if prediction.grad_fn is not None else ""
         watching.sink.event("loss", function, values, source)
         if function not in PAIRED:  # what is true of a pair is not to be seen in one half of it
             fed = [tensor for ref in self._inputs if (tensor := ref()) is not None]

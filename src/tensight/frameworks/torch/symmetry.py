@@ -9,6 +9,7 @@ from tensight.frameworks.torch.networks import Model, Networks
 from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.watching import Watching
 from tensight.frameworks.torch.wrappers import walk
+from tensight.records.event import Value
 
 UPDATES = frozenset(
     {12, 40, 100, 300}
@@ -71,7 +72,7 @@ class Symmetry:
     def _tell(self, network: str, node: str, name: str, what: str, count: int) -> None:
         if (network, name) not in self._told:
             self._told.add((network, name))
-            values = {"module": node, "name": name, "what": what, "count": count, "updates": self._updates - 1}
+            values: dict[str, Value] = {"module": node, "name": name, "what": what, "count": count, "updates": self._updates - 1}
             self.watching.sink.event("alike", network, values, None)
 
 
