@@ -72,7 +72,13 @@ class Symmetry:
     def _tell(self, network: str, node: str, name: str, what: str, count: int) -> None:
         if (network, name) not in self._told:
             self._told.add((network, name))
-            values: dict[str, Value] = {"module": node, "name": name, "what": what, "count": count, "updates": self._updates - 1}
+            values: dict[str, Value] = {
+                "module": node,
+                "name": name,
+                "what": what,
+                "count": count,
+                "updates": self._updates - 1,
+            }
             self.watching.sink.event("alike", network, values, None)
 
 
