@@ -63,7 +63,7 @@ for step in range(8):
     loss = F.cross_entropy(net(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
     if step == 6:
         with torch.no_grad():
-            net.layers[3].attention.qkv.weight[0, 0] = float("nan")
+            net.layers[3].attention.qkv.weight[-1, 0] = float("nan")
         loss = F.cross_entropy(net(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
     optimizer.zero_grad()
     loss.backward()

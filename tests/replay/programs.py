@@ -351,3 +351,22 @@ if __name__ == "__main__":
         print(step, loss.item().hex())
 """
 )
+
+ASSIGNED = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+for step in range(12):
+    x = torch.randn(16, 4)
+    if step == 6:
+        with torch.no_grad():
+            net[2].weight[0, 3] = float("nan")
+    loss = (net(x) - x.sum(1, keepdim=True)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(step, loss.item().hex())
+"""

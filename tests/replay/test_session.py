@@ -119,3 +119,12 @@ def test_in_a_group_nothing_is_run_again_in_place_since_the_others_would_wait(tm
     assert (replay.strategy, replay.operator) == ("graph", "aten.log")
     assert "part of a group" in replay.reason
     assert (report["exit"], report["run"]["steps"]) == (0, 3)
+
+
+def test_a_weight_that_is_assigned_nan_is_no_fault_of_the_data(tmp_path):
+    report = watched(tmp_path, programs.ASSIGNED)
+    (first,) = report["findings"]
+    assert report["same"], report["printed"]
+    assert (first["fault"], first["since_step"]) == ("nonfinite_weight", 6)
+    assert first["where"]["code"].startswith("net[2].weight[0, 3] =")
+    assert "2.weight is assigned NaN" in first["title"]

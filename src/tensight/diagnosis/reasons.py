@@ -478,6 +478,16 @@ def _weights(given: Given) -> Reason | None:
         return None
     count, total, name = int(given.number("bad")), int(given.number("bad_of")), str(given.facts.get("name") or "")
     bad = "NaN" if given.number("bad_nan") else "inf"
+    if name and given.facts.get("assigned"):
+        return Reason(
+            "nonfinite_weight",
+            NUMERIC,
+            f"{name} is assigned {bad}",
+            f"this line writes {bad} into {name}; no operator made it out of finite values, and every result of the"
+            " weight is bad from then on",
+            (f"look at the value that is written into {name}: torch.isfinite(value).all() before the assignment",),
+            0.85,
+        )
     if name:
         return Reason(
             "nonfinite_weight",

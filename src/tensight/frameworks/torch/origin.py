@@ -24,6 +24,7 @@ from tensight.records import Source
 _RAW = ("empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "empty_permuted", "resize_")
 # These write without reading what was there.
 _OVERWRITES = ("fill_", "zero_", "copy_", "normal_", "uniform_", "exponential_", "random_", "bernoulli_", "set_")
+_ASSIGNS = ("fill_", "copy_", "index_put_", "masked_fill_", "index_copy_", "set_")
 # Values are carried by these, not computed.
 _MOVES = frozenset(
     {
@@ -112,6 +113,7 @@ class FirstBad:
         # Storage → (it, so that its address is not used again; what made it bad).
         self._bad: dict[int, tuple[Any, frozenset[Origin]]] = {}
         self._raw: dict[int, Any] = {}
+        self._assignments: dict[int, Call] = {}  # storages that were given NaN by a line of the script
 
     # while the step runs
 
@@ -158,6 +160,8 @@ class FirstBad:
                 if origin.kind == "given" and origin.call.name.rpartition(".")[2] in _MOVES:
                     self._met(origin, call, inputs)
         nan = any(facts.has_nan(tensor) for tensor in spoilt)
+        if nan and base in _ASSIGNS and call.phase != "update":
+            self._assignments.update((_key(tensor), call) for tensor in call.written())
         if not sources:
             meant = any(facts.infinite_argument(value) for value in (*call.args, *call.kwargs.values()))
             sources = {self._add("meant" if meant else "made", call, inputs, spoilt, nan)}
@@ -190,8 +194,16 @@ class FirstBad:
 
     def _met(self, origin: Origin, call: Call, inputs: list[torch.Tensor]) -> None:
         """Bad values from outside were only carried so far: the first operator that computes with them says more."""
+        if "assigned" in origin.facts:
+            return
         for index, tensor in enumerate(inputs):
             if origin in self._bad.get(_key(tensor), (None, frozenset()))[1] and not facts.finite(tensor):
+                assignment = self._assignments.get(_key(tensor))
+                weight = self._name(tensor) if assignment is not None else ""
+                if assignment is not None and weight in self._scope.parameters():
+                    # the line that put them into a weight says more than the operator that meets them there
+                    origin.name, origin.call, origin.facts["assigned"] = weight, assignment, 1
+                    return
                 fuller = self._describe("given", call, inputs, [tensor], origin.nan)
                 origin.call, origin.facts, origin.inputs = call, fuller.facts, fuller.inputs
                 origin.values = fuller.values
