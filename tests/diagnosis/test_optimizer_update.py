@@ -18,6 +18,17 @@ def test_gradients_that_are_never_cleared_are_named_from_the_second_step_on() ->
     assert "zero_grad is never called" in finding.why
 
 
+def test_gradients_that_pile_up_stay_a_finding_when_steps_are_no_longer_looked_at() -> None:
+    run = Run()
+    for at in range(80):
+        events = run.events(zero=False, cleared=at == 0)
+        if at >= 12:  # hardly watched: only that there was a backward pass
+            events = [event for event in events if event.kind != "backward"]
+            events.insert(-1, Event("backward", part="net", source=BACKWARD_LINE))
+        run.train(1.0, events=events)
+    assert run.faults() == ["missing_zero_grad"]
+
+
 def test_gradients_cleared_by_hand_have_no_finding() -> None:
     run = Run()
     for at in range(20):

@@ -23,6 +23,8 @@ class OptimizerCalls:
     used_since_zero: int = 0  # own steps since its gradients were cleared
     fresh: bool = False  # a backward came since its last step
     dirty: bool = False  # and found gradients that were not cleared
+    looked: bool = False  # whether it was looked at what that backward found
+    judged: int = 0  # steps of which that is known: a step that is hardly watched tells nothing
     reused: int = 0  # steps that used gradients which an earlier step had used already
     first_reuse: int = -1
     clipped_scaled: int = 0  # clipped before unscale, while a scaler was at work
@@ -129,7 +131,7 @@ class CallOrder:
         cleared = event.values.get("cleared")
         for calls in self.optimizers.values():
             if not calls.fresh and self._trains(calls.name, event.part):
-                calls.dirty = cleared is False
+                calls.dirty, calls.looked = cleared is False, cleared is not None
             calls.fresh = True
             calls.cleared = False
             own = self._trains(calls.name, event.part) and event.part in self.networks_of.get(calls.name, ())
@@ -166,6 +168,8 @@ class CallOrder:
         for other in self.optimizers.values():
             if other is not calls and other.waiting is not None and not other.used_since_zero:
                 other.left = other.waiting
+        if calls.fresh and calls.looked:
+            calls.judged += 1
         if calls.used_since_zero and calls.fresh and calls.dirty:
             calls.reused += 1
             if calls.first_reuse < 0:

@@ -38,7 +38,7 @@ class MissingZeroGrad(Rule):
         findings = []
         for calls in case.order.optimizers.values():
             enough = calls.reused >= (3 if not final else 2)
-            if enough and calls.reused >= 0.3 * calls.steps:
+            if enough and calls.reused >= 0.3 * calls.judged:
                 findings.append(self._say(case, calls))
         return findings
 
