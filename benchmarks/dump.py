@@ -5,8 +5,8 @@ training  a step of ResNet-18: bare, statistics of every operator, every module'
           with `--msprobe PYTHON` also msprobe on the same selections, in an environment with mindstudio-probe and torch
 reading   a dump of so many gigabytes (`--gigabytes 4`) opened and checked: rate and largest memory
 
-Trainings take turns of a few steps. Wall time of a busy machine says little: the CPU time of a step stands beside it,
-that of the thread that writes included.
+Trainings take turns of a few steps, with as many threads as torch takes by itself. Wall time of a busy machine says
+little: the CPU time of a step stands beside it, that of the thread that writes included.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+WARM_UP = 14  # steps; the first ten of any run are watched whole, and what looking costs is learnt after them
 HERE = Path(__file__).resolve().parent
 MODES = {
     "statistics of every operator": {"saved_data": "statistic", "input_output": 2},
@@ -170,11 +171,12 @@ def training(rounds: int, block: int, msprobe: str) -> None:
     found: dict[str, list[tuple[float, float]]] = {mode: [] for mode in modes}
     held: dict[str, dict[str, float]] = {}
     try:
-        for turn in range(rounds + 1):
+        for mode in modes:
+            _ask(running[mode], WARM_UP)
+        for turn in range(rounds):
             for mode in modes if turn % 2 else reversed(modes):
                 wall, cpu = _ask(running[mode], block)
-                if turn:  # the first is for warming up
-                    found[mode].append((wall / block, cpu / block))
+                found[mode].append((wall / block, cpu / block))
         for mode in modes:
             held[mode] = _ask(running[mode], None)
     finally:
@@ -182,6 +184,8 @@ def training(rounds: int, block: int, msprobe: str) -> None:
             process.kill()
             process.communicate()
     bare = [statistics.median(times) for times in zip(*found["bare"])]
+    threads = os.environ.get("OMP_NUM_THREADS", "not set")
+    print(f"training   {os.cpu_count()} cores, OMP_NUM_THREADS {threads}, load {os.getloadavg()[0]:.1f}")
     for mode in modes:
         wall, cpu = (statistics.median(times) for times in zip(*found[mode]))
         print(

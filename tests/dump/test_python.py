@@ -87,6 +87,8 @@ def test_tensors_are_selected_by_step_rank_and_slot(overflowing):
     assert [(tensor.rank, tensor.step) for tensor in chosen] == [(1, 1), (1, 2)]
     assert chosen[0].numpy().tolist() == [1.0, np.inf]
     assert overflowing.select("act").tensors(slot="input") == []
+    assert {tensor.rank for tensor in overflowing.select("act").tensors(rank=1)} == {1}
+    assert set(overflowing.select("act").stats(rank=[0]).to_pandas()["rank"]) == {0}
 
 
 def test_statistics_go_to_pandas(overflowing):

@@ -167,8 +167,14 @@ def test_a_file_that_is_no_configuration_gets_a_sentence(tmp_path, text):
         settings.load(file)
 
 
+def test_a_pattern_that_cannot_be_read_is_not_called_missing_too(tmp_path):
+    with pytest.raises(UsageError, match="holds a pattern that cannot be read") as raised:
+        settings.parse({"common_dump_settings": {"path": "/x", "dump_mode": 1, "kernels": ["name-regex(()"]}})
+    assert "is empty" not in str(raised.value)
+
+
 def test_a_file_that_is_not_there_gets_a_sentence(tmp_path, monkeypatch):
     monkeypatch.delenv("TENSIGHT_DUMP_CONFIG", raising=False)
     monkeypatch.setenv("MINDSPORE_DUMP_CONFIG", str(tmp_path / "none.json"))
-    with pytest.raises(UsageError, match=r"none\.json cannot be read"):
+    with pytest.raises(UsageError, match=r"none\.json cannot be read: No such file or directory$"):
         settings.from_environment()

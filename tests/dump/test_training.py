@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import tensight
+from tensight.capture.budget import Budget
+from tensight.records import Depth
+from tensight.store import Reader
 from tests.dump import running
 
 LATE = {"Gradients", "Update"}
@@ -218,3 +221,35 @@ def test_statistics_of_what_was_written_over_are_those_of_the_moment(tmp_path):
         assert judged > 100
         for place, row in whole.items():  # beside them, the loss has statistics and no values
             assert {**row, "Timestamp": ""} == {**alone[place], "Timestamp": ""}
+
+
+def test_a_dump_of_module_outputs_leaves_the_rest_to_the_budget(tmp_path, monkeypatch):
+    """Every output of every step is written, and weights and gradients are not read for it."""
+    import torch
+
+    monkeypatch.setattr(Budget, "next_depth", lambda self, step: Depth.ALL if step < 2 else Depth.LIGHT)
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    made = []
+    model[0].register_forward_hook(lambda module, args, result: made.append(result.detach().clone()))
+    asked = {"level": "module", "input_output": 2, "dump_mode": 1, "kernels": [r"name-regex(^Default/.+-op\d+$)"]}
+    with tensight.dump(
+        model, optimizer, path=tmp_path / "dump", run_dir=tmp_path / "run", quiet=True, iteration="all",
+        asynchronous=True, **asked,
+    ):  # fmt: skip
+        for _ in range(6):
+            optimizer.zero_grad()
+            model(torch.randn(3, 4)).sum().backward()
+            optimizer.step()
+    for step in range(6):
+        found = running.files(tmp_path, step)
+        assert len([name for name in found if name.startswith(("Linear.", "ReLU."))]) == 3, (step, sorted(found))
+        assert not [name for name in found if name.startswith(("Parameter.", "Gradient."))]
+        values = np.load(next(path for name, path in found.items() if name.startswith("Linear.Default_0_")))
+        assert np.array_equal(values, made[step].numpy())
+    reader = Reader(tmp_path / "run")
+    kinds = [{reader.tensors[seen.tensor].kind for seen in record.observations} for record in reader.steps]
+    assert all("output" in seen for seen in kinds)
+    assert {"weight", "gradient", "output_gradient"} <= kinds[1]
+    assert not {"weight", "gradient", "output_gradient"} & set.union(*kinds[2:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -45,6 +46,29 @@ def test_a_queue_writes_all_it_took(tmp_path):
     assert [float(np.load(tmp_path / f"{number}.npy")[0]) for number in range(20)] == list(range(20))
     assert (tmp_path / "order.csv").read_text() == "a\nb\n"
     assert not output.trouble()
+
+
+def test_a_queue_writes_little_too_when_nothing_follows(tmp_path):
+    output = Asynchronous(1 << 30, 60.0)
+    output.put(File(tmp_path / "a.npy", np.zeros(10)))
+    deadline = time.monotonic() + 60
+    while not output.written.files and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert output.written.files == 1
+    output.close()
+
+
+def test_the_thread_is_woken_for_a_pile_and_not_for_each_tensor(tmp_path, monkeypatch):
+    monkeypatch.setattr(writing, "_LONGEST_REST", 1000.0)
+    output = Asynchronous(1 << 30, 60.0)
+    woken = []
+    monkeypatch.setattr(output._changed, "notify_all", lambda: woken.append(1))
+    for number in range(64):
+        output.put(File(tmp_path / f"{number}.npy", np.zeros(1 << 18, np.uint8)))  # 16 MB in all
+    assert len(woken) == 2
+    monkeypatch.undo()
+    output.close()
+    assert len(list(tmp_path.iterdir())) == 64
 
 
 def test_a_full_queue_drops_what_finds_no_room_and_says_so(tmp_path, monkeypatch):

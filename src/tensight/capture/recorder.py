@@ -461,7 +461,7 @@ class Recorder:
         asked = self.step in self._deep
         tap = self._tap
         self.tap = tap if tap and self._guard("dump", lambda: tap.wants_step(self.step)) else None
-        if asked or self.keeps or self.tap or self._base_level != "watch":
+        if asked or self.keeps or (self.tap and not self.tap.outputs_only) or self._base_level != "watch":
             self.depth = Depth.ALL
         else:
             self.budget.may_sleep = self._may_sleep()

@@ -22,7 +22,12 @@ from tensight.records import Graph, Level, Network, Observation, Stats, StepReco
 
 _MODULE_KINDS = frozenset(("output", "activation", "output_gradient", "module_input", "input_gradient"))
 _OPERATOR_KINDS = frozenset(("operator", "operator_gradient"))
+_BESIDE_OUTPUTS = frozenset(
+    ("weight", "frozen", "buffer", "gradient", "output_gradient", "module_input", "input_gradient")
+)
 _WITHOUT_OPERATORS = ("mindspore",)  # operators of PyNative mode are not shown to us
+
+_Place = tuple[str, str, str, int]  # module, operator, phase, number
 
 
 class Dumper:
@@ -64,11 +69,15 @@ class Dumper:
         self._said: set[tuple[Path, str]] = set()
         self._begun: set[Path] = set()
         self._csv: dict[int, list[str]] = {}  # rows of this step, by graph
-        self._operators: dict[tuple[str, str, str, int], tuple[str, str, bool]] = {}  # type, name, whether it is chosen
+        self._operators: dict[_Place, tuple[str, str, bool]] = {}  # type, name, whether it is chosen
+        self._given: dict[_Place, list[tuple[Sequence[int], str, str, str]]] = {}  # shape, dtype and the text around
         self._folders: dict[int, Path] = {}  # of this iteration, by graph
         self._notes: list[str] = []
         self._held: dict[tuple[str, str, int], list[tuple[TensorInfo, Stats, Array]]] = {}
         self._time = 0
+        self.outputs_only = False
+        self._outputs_only = False
+        self._judged_tensors = -1  # how many were known when that was judged
 
     # what a recorder asks
 
@@ -84,6 +93,7 @@ class Dumper:
         )
         self._held.clear()
         self._folders.clear()
+        self.outputs_only = self._active and self._takes_outputs_only()
         return self._active
 
     def wants(self, info: TensorInfo, stats: Stats) -> bool:
@@ -124,6 +134,9 @@ class Dumper:
             if operator.error or (any(one.stats.bad for one in operator.made) and not self._full()):
                 self._judged(operator, graph, type, name)
         elif self.settings.inputs and not self.settings.exception_only:
+            if self.settings.statistics and not self.keeps:
+                self._given_rows(operator, place, graph, type, name)
+                return
             for slot, given in enumerate(operator.given):
                 self._put_given(operator, graph, Label(type, name, "input", slot), given)
 
@@ -201,6 +214,20 @@ class Dumper:
     def _has_operators(self, network: str) -> bool:
         return self._framework()[0] not in _WITHOUT_OPERATORS and not self._is_compiled(network)
 
+    def _takes_outputs_only(self) -> bool:
+        """Whether nothing but values of module outputs is chosen, of all tensors that were seen so far."""
+        settings = self.settings
+        if self.level != "watch" or settings.statistics or settings.overflow_only or settings.exception_only:
+            return False
+        if settings.dump_mode == 0 or settings.kernels.unused:
+            return False  # parameters are chosen, or a name belongs to what has not been seen yet
+        if len(self._tensors) != self._judged_tensors:
+            self._judged_tensors = len(self._tensors)
+            self._outputs_only = not any(
+                self._is_chosen(info) for info in self._tensors.values() if info.kind in _BESIDE_OUTPUTS
+            )
+        return self._outputs_only
+
     def _is_compiled(self, network: str) -> bool:
         known = self._networks.get(network)
         return known is not None and known.compiled
@@ -227,6 +254,25 @@ class Dumper:
             self._write(graph, label, given.dtype, stats, given.numpy(), operator.began)
         elif stats is not None:
             self._row(graph, label, operator.began, given.dtype, given.shape, stats, None)
+
+    def _given_rows(self, operator: Ran, place: _Place, graph: int, type: str, name: str) -> None:
+        """Rows of what an operator was given; what is the same in every step is made once."""
+        frames = self._given.setdefault(place, [])
+        rows = self._csv.setdefault(graph, [])
+        began = operator.began
+        for slot, given in enumerate(operator.given):
+            stats = given.statistics()
+            if slot < len(frames) and frames[slot][0] == given.shape and frames[slot][1] == given.dtype:
+                _, _, begin, end = frames[slot]
+            else:
+                label = Label(type, name, "input", slot)
+                if (graph, label) not in self._noted:
+                    self._note(graph, label, self._describe(operator, graph, label, given))
+                begin, end = self._rows.frame(label, given.dtype, tuple(given.shape), stats.count)
+                frames[slot : slot + 1] = [(given.shape, given.dtype, begin, end)]
+            rows.append(f"{begin}{began}{end}{self._rows.numbers(stats)}\n")
+        if operator.given:
+            self._order.setdefault(graph, {}).setdefault(name)
 
     def _describe(self, operator: Ran, graph: int, label: Label, given: Given) -> TensorInfo:
         return TensorInfo(

@@ -133,8 +133,10 @@ def load(file: str | Path) -> DumpSettings:
         if path.stat().st_size > MOST_BYTES:
             raise UsageError(f"{path} has more than {MOST_BYTES:,} bytes: it is no dump configuration")
         text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the dump configuration {path} cannot be read: {error}") from error
+    except OSError as error:
+        raise UsageError(f"the dump configuration {path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the dump configuration {path} cannot be read: it is not UTF-8 text") from error
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -219,6 +221,7 @@ def _common(block: _Block, troubles: list[str]) -> dict[str, Any]:
     try:
         chosen = Kernels.parse(kernels)
     except re.error as error:
+        chosen = Kernels([(word, None) for word in kernels])  # there are some: one complaint is enough
         troubles.append(f"common_dump_settings.kernels holds a pattern that cannot be read: {error}")
     devices = block.take(
         "support_device",

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+_PILE = 8 << 20  # bytes: waking the thread for each tensor costs the training more than the writing
+_LONGEST_REST = 0.2  # seconds until what is less than a pile is written too
 _MAGIC = b"\x93NUMPY\x01\x00"
 
 
@@ -118,6 +120,8 @@ class Asynchronous:
         self._left = patience
         self._waiting: deque[File | tuple[Path, str]] = deque()
         self._held = 0
+        self._pile = 0  # bytes that came since the thread was woken
+        self._due = False  # there is enough to do
         self._changed = threading.Condition()
         self._closed = False
         self.dropped = 0
@@ -139,13 +143,15 @@ class Asynchronous:
                 return
             self._waiting.append(file)
             self._held += size
-            self._changed.notify_all()
+            self._pile += size
+            if self._pile >= min(_PILE, self._limit // 2):
+                self._wake()
 
     def append(self, path: Path, text: str) -> None:
         with self._changed:
             self._left = self._patience  # a step is over: the next may wait again
             self._waiting.append((path, text))
-            self._changed.notify_all()
+            self._wake()
 
     def close(self) -> None:
         """Wait until everything that was taken is written."""
@@ -163,6 +169,7 @@ class Asynchronous:
 
     def _room(self, size: int) -> bool:
         """Wait for room, for what is left of this step's patience."""
+        self._wake()
         began = time.monotonic()
         self._changed.wait_for(lambda: not self._held or self._held + size <= self._limit, max(0.0, self._left))
         spent = time.monotonic() - began
@@ -170,14 +177,23 @@ class Asynchronous:
         self.waited += spent
         return not self._held or self._held + size <= self._limit
 
+    def _wake(self) -> None:
+        self._pile = 0
+        self._due = True
+        self._changed.notify_all()
+
     def _work(self) -> None:
         made: set[Path] = set()
         texts = _Texts(self._written)
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closed)
                 if not self._waiting:
-                    return
+                    self._due = False
+                    self._changed.wait_for(lambda: self._due or self._closed, _LONGEST_REST)
+                if not self._waiting:
+                    if self._closed:
+                        return
+                    continue
                 job = self._waiting.popleft()
             if isinstance(job, File):
                 write(job.path, job.value, self._written, made)

@@ -20,6 +20,7 @@ _STANDARD = tuple(
     {os.path.realpath(p) + os.sep for p in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")) if p}
     | {os.path.abspath(p) + os.sep for p in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")) if p}
 )
+_LAUNCHERS = os.path.abspath(sysconfig.get_path("scripts"))  # tensight, torchrun and their like
 _START = os.getcwd()
 _is_user: dict[str, bool] = {}
 _sources: dict[tuple[str, int], Source] = {}
@@ -32,6 +33,8 @@ def is_user_file(filename: str) -> bool:
 
     >>> is_user_file(linecache.__file__), is_user_file("/home/me/train.py")
     (False, True)
+    >>> is_user_file(os.path.join(sysconfig.get_path("scripts"), "torchrun"))
+    False
     """
     known = _is_user.get(filename)
     if known is None:
@@ -50,6 +53,8 @@ def _judge(filename: str) -> bool:
     if any(part in path for part in _LIBRARY_PARTS):
         return False
     if path.startswith(tuple(p + os.sep for p in site.getsitepackages())):
+        return False
+    if os.path.dirname(path) == _LAUNCHERS:
         return False
     return not path.startswith(_STANDARD)
 

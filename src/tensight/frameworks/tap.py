@@ -52,6 +52,7 @@ class Tap(Protocol):
     level: Level  # of the steps it wants
     keeps: bool  # values are wanted, not only statistics
     operators: bool  # operators are wanted with what they were given
+    outputs_only: bool  # of this step outputs of modules, and no statistics: how deep to look beside is the budget's
 
     def wants_step(self, step: int) -> bool: ...
     def wants(self, info: TensorInfo, stats: Stats) -> bool:

@@ -61,14 +61,20 @@ class SelectedNodes(Sequence[SelectedNode]):
         """Each name once."""
         return list(dict.fromkeys(node.name for node in self._nodes))
 
-    def tensors(self, step: StepsWanted = None, slot: str | None = None) -> list[RunTensor]:
-        """Their tensors by step and slot: `run.select("fc.*").tensors(step=3, slot="output.0")`."""
-        return [tensor for node in self._nodes for tensor in node.tensors(step, slot)]
+    def tensors(
+        self, step: StepsWanted = None, slot: str | None = None, rank: Iterable[int] | int | None = None
+    ) -> list[RunTensor]:
+        """Their tensors by step, slot and rank: `run.select("fc.*").tensors(step=3, slot="output.0", rank=1)`."""
+        wanted = _wanted(rank)
+        nodes = [node for node in self._nodes if wanted is None or node.rank in wanted]
+        return [tensor for node in nodes for tensor in node.tensors(step, slot)]
 
-    def stats(self, step: StepsWanted = None, slot: str | None = None) -> StatsTable:
+    def stats(
+        self, step: StepsWanted = None, slot: str | None = None, rank: Iterable[int] | int | None = None
+    ) -> StatsTable:
         """Their statistics, as a table that pandas and Arrow understand."""
         rows = []
-        for tensor in self.tensors(step, slot):
+        for tensor in self.tensors(step, slot, rank):
             info = tensor.info
             rows += [
                 StatsRow(tensor.step, tensor.rank, info.network, info.node, info.slot, info.kind, one.micro, one.stats)
@@ -107,7 +113,7 @@ def select(
             pattern = re.compile(query, 0 if case_sensitive else re.IGNORECASE)
         except re.error as error:
             raise UsageError(f"{query!r} is no regular expression: {error}") from error
-    wanted = {ranks} if isinstance(ranks, int) else None if ranks is None else set(ranks)
+    wanted = _wanted(ranks)
     found = []
     for reader in readers:
         if wanted is not None and reader.rank not in wanted:
@@ -120,6 +126,11 @@ def select(
             if _fits(query, pattern, _texts(node, op, infos, by), by, case_sensitive):
                 found.append(SelectedNode(reader, node, op, infos))
     return SelectedNodes(found)
+
+
+def _wanted(ranks: Iterable[int] | int | None) -> set[int] | None:
+    """The ranks that are asked for; None when all are."""
+    return {ranks} if isinstance(ranks, int) else None if ranks is None else set(ranks)
 
 
 def _texts(node: str, op: str, infos: Sequence[TensorInfo], by: str) -> list[str]:

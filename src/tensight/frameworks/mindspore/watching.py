@@ -43,7 +43,7 @@ class Watching:
 
     @property
     def all(self) -> bool:
-        return self.sink.depth >= Depth.ALL
+        return self.sink.depth >= Depth.ALL or self.sink.tap is not None
 
     @property
     def some(self) -> bool:

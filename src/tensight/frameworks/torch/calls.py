@@ -237,6 +237,8 @@ class Calls:
                 continue
             if self.note is not None and entry.path:
                 self.note(tensor, entry.path)
+            if not watching.output_gradients:
+                continue
             gradient = self._tensor(entry, call, slot, tensor, "output_gradient")
             if sharing is not None:
                 sharing.append(gradient)

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import tensight
 from tensight.frameworks.source import source_of, user_site, user_source
 from tensight.frameworks.torch.operators_scope import Scope
-from tensight.frameworks.torch.shards import local
+from tensight.frameworks.torch.shards import PLAIN, local
 from tensight.records import Phase, Source
 
 _sequence = torch._C._autograd._get_sequence_nr
@@ -27,6 +27,7 @@ _MACHINERY = (
     os.path.abspath(__file__),  # another such mode, on top of this one
     *(_TORCH + name for name in ("_compile.py", "_dynamo", "_ops.py", os.path.join("utils", "_python"))),
 )
+_NUMBERS = frozenset((int, float, bool, str, type(None)))  # arguments that hold no tensor
 _NO_SEQUENCE = 2**64 - 1  # what nodes that belong to no forward operator have
 
 
@@ -70,7 +71,10 @@ class Call:
         """What the operator reads; an argument that is only written to (`out=`) is none."""
         found: list[torch.Tensor] = []
         for value in self.args:
-            _gather(value, found)
+            if type(value) in PLAIN:  # nearly always
+                found.append(value)
+            elif type(value) not in _NUMBERS:
+                _gather(value, found)
         if self.kwargs:
             out = self.facts.out
             for name, value in self.kwargs.items():
@@ -80,8 +84,13 @@ class Call:
 
     def written(self) -> list[torch.Tensor]:
         """Tensors that the operator changes in place."""
+        places = self.facts.written
+        if len(places) == 1 and places[0][0] < len(self.args):
+            only = self.args[places[0][0]]
+            if type(only) in PLAIN:  # nearly always
+                return [only]
         found: list[torch.Tensor] = []
-        for index, name in self.facts.written:
+        for index, name in places:
             found.extend(tensors(self.args[index] if index < len(self.args) else self.kwargs.get(name)))
         return found
 
@@ -89,8 +98,11 @@ class Call:
         result = self.result
         if type(result) is torch.Tensor and not self.facts.mutable:  # nearly always
             return [result]
+        written = self.written() if self.facts.mutable else []
+        if len(written) == 1 and written[0] is result:
+            return written
         seen: dict[int, torch.Tensor] = {}
-        for tensor in (*tensors(result), *self.written()):
+        for tensor in (*tensors(result), *written):
             seen.setdefault(id(tensor), tensor)
         return list(seen.values())
 

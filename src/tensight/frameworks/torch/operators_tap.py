@@ -48,7 +48,7 @@ class Read:
             tensor = self._tensor
             known = self._measured.find(tensor, statistics.ORDINARY)
             if known is None:
-                known = statistics.one(tensor.detach())
+                known = statistics.one(tensor)
                 self._measured.add(tensor, statistics.ORDINARY, known)
             self._stats = known
         return self._stats
@@ -100,16 +100,16 @@ def tell(
     """`line` is where the forward operator of a backward one was called, where that is known."""
     tap.ran(
         Ran(
-            module=call.module,
-            op=call.name,
-            phase=call.phase,
-            number=number,
-            given=inputs.tensors,
-            made=made,
-            source=partial(_source, call, line),
-            stack=partial(_stack, line),
-            error=error,
-            began=inputs.began,
+            call.module,
+            call.facts.name,
+            call.phase,
+            number,
+            inputs.tensors,
+            made,
+            partial(_source, call, line),
+            partial(_stack, line),
+            error,
+            inputs.began,
         )
     )
 

@@ -72,6 +72,7 @@ class Watching:
         self.active = True  # attached and awake
         self.asleep = False  # steps are counted and losses heard, nothing else
         self.deep = False  # module outputs are looked at
+        self.output_gradients = False  # and what comes back to them
         self.gradients = False  # gradients and weights are looked at
         self.inputs = False  # level module: inputs of modules too
         self.keep = False
@@ -95,7 +96,8 @@ class Watching:
         sink = self.sink
         self.asleep = self.attached and sink.depth < Depth.LIGHT
         self.active = self.attached and not self.asleep
-        self.deep = self.active and sink.depth >= Depth.ALL
+        self.output_gradients = self.active and sink.depth >= Depth.ALL
+        self.deep = self.output_gradients or (self.active and sink.tap is not None)
         self.gradients = self.active and sink.depth >= Depth.GRADIENTS
         self.inputs = self.deep and sink.level != "watch"
         self.keep = sink.keep_tensors
@@ -104,7 +106,7 @@ class Watching:
     def stop(self) -> None:
         """All probes become inert, also those that somebody else keeps a hold of."""
         self.attached = self.asleep = False
-        self.active = self.deep = self.gradients = self.inputs = self.observing = False
+        self.active = self.deep = self.output_gradients = self.gradients = self.inputs = self.observing = False
         self._last = None
 
     def foreign(self) -> bool:
