@@ -302,10 +302,14 @@ class NonFinite(Rule):
         site = case.losses.main()
         source = site.source if site is not None else None
         name = site.function if site is not None else "the loss"
+        seen = bool(bad.kept.forward())
         return self._say(
             bad,
-            "the loss is not finite while all module outputs are",
-            f"all outputs of the network were finite in step {bad.step}, the loss was not: {name} made it{at(source)}",
+            "the loss is not finite while all module outputs are" if seen else "the loss is not finite",
+            f"all outputs of the network were finite in step {bad.step}, the loss was not: {name} made it{at(source)}"
+            if seen
+            else f"the loss of step {bad.step} was not finite{at(source)}; module outputs were not read in it, so the"
+            " network or the loss itself may have made it",
             where(source, op=name if site is not None else None, network=network),
             since="in the loss",
             source=source,
