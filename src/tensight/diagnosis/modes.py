@@ -32,6 +32,9 @@ class NetworkMode:
     steps: int = 0  # that trained it
     passes: int = 0  # with gradients, in training mode, on inputs that are given
     searches: int = 0  # with gradients for the inputs themselves
+    same_rows: int = 0  # passes that were looked at, whose samples were all the same
+    other_rows: int = 0  # and not
+    first_same_rows: int = -1
 
 
 @dataclass(slots=True)
@@ -95,6 +98,8 @@ class Modes:
                     mode = self._of(event.part)
                     mode.passes += bool(values.get("training"))
                     mode.searches += bool(values.get("input_requires_grad"))
+                    if "same_rows" in values:
+                        self._rows(step, mode, same=bool(values["same_rows"]))
                     if forwards is None:
                         forwards = {}
                     forwards[event.part] = forwards.get(event.part, False) or bool(values.get("training"))
@@ -155,6 +160,13 @@ class Modes:
                 mode.burst_source = passes[0].source or mode.burst_source
                 if mode.first_burst < 0:
                     mode.first_burst = step
+
+    @staticmethod
+    def _rows(step: int, mode: NetworkMode, *, same: bool) -> None:
+        if same and mode.first_same_rows < 0:
+            mode.first_same_rows = step
+        mode.same_rows += same
+        mode.other_rows += not same
 
     def _judged(self, step: int, passed: Event) -> None:
         mode = self._of(passed.part)

@@ -71,9 +71,11 @@ from tensight.diagnosis.rules.rebuilding import OptimizerRebuilt
 from tensight.diagnosis.rules.resource import GraphRetained, RecompilationStorm
 from tensight.diagnosis.rules.restoring import WeightsNotRestored
 from tensight.diagnosis.rules.rising import LrKeepsRising
+from tensight.diagnosis.rules.same_sample import SameSampleRepeated
 from tensight.diagnosis.rules.saturation import SaturatedActivation, TinyInit
 from tensight.diagnosis.rules.sequences import BatchAndTimeSwapped
 from tensight.diagnosis.rules.starting import CheckpointDoesNotFit, EvaluationInputsDiffer
+from tensight.diagnosis.rules.summands import SumOutweighs
 from tensight.diagnosis.rules.unreached import GradientsNeverUsed, LossReachesNothing, OutputNotUsed
 from tensight.diagnosis.rules.unused import ModuleNeverUsed
 from tensight.diagnosis.rules.vanishing import VanishingGradient
@@ -96,6 +98,7 @@ RULES: tuple[type[Rule], ...] = (
     HugeInit,
     InputNotNormalised,
     ConstantInput,
+    SameSampleRepeated,
     SortedByClass,
     LabelsUnrelated,
     DeadRelu,
@@ -119,6 +122,7 @@ RULES: tuple[type[Rule], ...] = (
     SigmoidBeforeBceWithLogits,
     BroadcastInLoss,
     SumInsteadOfMean,
+    SumOutweighs,
     EvalModeInTraining,
     DropoutInEval,
     BatchNormOfOne,

@@ -18,13 +18,16 @@ from tensight.frameworks.source import user_source
 from tensight.frameworks.torch.marks import mark
 from tensight.frameworks.torch.nested import tensors
 from tensight.frameworks.torch.networks import Entry, Networks
+from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.watching import Scope, Watched, Watching
 from tensight.frameworks.torch.wrappers import WRAPPERS
 from tensight.records import Kind
+from tensight.records.event import Value
 
 MOST_CALLS = 32  # of one module between two backward passes: a cell that runs over a long sequence
 MOST_FORWARDS = 8  # outermost calls that are looked at between two backward passes
 MOST_EVALUATIONS = 2  # and those without gradients
+_ROWS = 6  # samples of a batch that are compared
 _is_compiling = torch.compiler.is_compiling
 
 
@@ -115,9 +118,11 @@ class Calls:
         sink = watching.sink
         sink.forward(entry.network, module.training)
         batch = _batch_size(args, kwargs)
-        values = {"training": module.training, "grad": grad, "batch": batch}
+        values: dict[str, Value] = {"training": module.training, "grad": grad, "batch": batch}
         if grad and any(isinstance(one, torch.Tensor) and one.requires_grad for one in args):
             values["input_requires_grad"] = True
+        if grad and watching.deep and batch is not None and batch >= _ROWS:
+            values |= _same_rows(args, kwargs)
         model = self.networks.models.get(entry.network)
         if not grad and model is not None:
             values |= mark(model, sink.step)
@@ -278,6 +283,19 @@ class Calls:
                     failed("output gradient", error)
 
         tensor.register_hook(gradient)
+
+
+def _same_rows(args: tuple, kwargs: dict) -> dict[str, Value]:
+    """Whether the first samples of the batch are one and the same.
+
+    >>> _same_rows((torch.ones(8, 3),), {}), _same_rows((torch.eye(8),), {})
+    ({'same_rows': True}, {'same_rows': False})
+    """
+    first = next(value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor))
+    if type(first) not in PLAIN or not first.is_cpu or first.layout is not torch.strided or first[0].numel() < 2:
+        return {}
+    with torch.no_grad():
+        return {"same_rows": all(torch.equal(first[0], one) for one in first[1:_ROWS])}
 
 
 def _batch_size(args: tuple, kwargs: dict) -> int | None:

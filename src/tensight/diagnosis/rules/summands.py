@@ -1,0 +1,89 @@
+"""Losses of several tasks that are added up, of which one leaves nothing to the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from tensight.diagnosis.case import Case
+from tensight.diagnosis.losses import CLASS_LOSSES, LossSite
+from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.words import number, plural, where
+from tensight.records import Finding
+
+TERMS = 64  # in a sum, at least
+TIMES = 100.0  # that the sum is larger than the other loss at the start
+CALLS = 12  # of each loss that were looked at
+STEPS = 60  # after which a loss that is learnt at all has left its beginning
+LEARNT = 0.5  # what is left of a loss that was learnt
+STUCK = 0.97  # what is left of guessing where nothing was
+
+
+class SumOutweighs(Rule):
+    """A loss summed over all its terms beside a mean, which then learns nothing."""
+
+    fault = "summed_loss_outweighs"
+    category = "loss-definition"
+    finds = "Two losses added up, one a sum over many terms and one a mean: the mean is lost in it and is not learnt."
+    evidence = ("reduction, size and course of each loss",)
+    explains = frozenset({"sum_instead_of_mean"})
+    every = 20
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        sites = [site for site in case.losses if site.calls >= CALLS and case.steps >= STEPS]
+        for summed in sites:
+            if summed.first.get("reduction") != "sum" or _terms(summed) < TERMS or not _falls(summed):
+                continue
+            for other in sites:
+                if other.first.get("reduction") == "mean" and _outweighs(summed, other) and _at_chance(other):
+                    yield self._say(summed, other)
+                    return
+
+    def _say(self, summed: LossSite, other: LossSite) -> Finding:
+        terms = _terms(summed)
+        first, beside = summed.number("value") or 0.0, other.number("value") or 0.0
+        return self.finding(
+            f"{summed.function} is a sum over {plural(terms, 'term')} and outweighs {other.function}",
+            fault="sum_instead_of_mean",
+            confidence=0.82,
+            since_step=summed.first_step,
+            where=where(summed.source, op=summed.function),
+            why=f"{summed.function} adds up {terms} terms (reduction='sum') and begins at {number(first)},"
+            f" {number(first / beside)} times the {other.function} it is added to, which is a mean. Its gradients"
+            f" dominate those of the other loss: that one is still at {number(_latest(other))}, as good as"
+            f" guessing, while this one has fallen to {number(_latest(summed))}",
+            facts=[
+                ("terms in the sum", terms),
+                (f"first {summed.function}", first),
+                (f"first {other.function}", beside),
+                (f"latest {other.function}", _latest(other)),
+            ],
+            fix=("use reduction='mean', or divide the sum by the number of terms, and weigh the losses on purpose",),
+            confirm=("print the norm of the gradients of each loss by itself",),
+        )
+
+
+def _terms(site: LossSite) -> int:
+    shape = site.shape_of("prediction_shape") or ()
+    return site.batch if site.function in CLASS_LOSSES else math.prod(shape)
+
+
+def _latest(site: LossSite) -> float:
+    value = site.latest.get("value")
+    return float(value) if isinstance(value, (int, float)) else math.nan
+
+
+def _falls(site: LossSite) -> bool:
+    first = site.number("value")
+    return first is not None and _latest(site) < LEARNT * first
+
+
+def _outweighs(summed: LossSite, other: LossSite) -> bool:
+    first, beside = summed.number("value"), other.number("value")
+    return first is not None and beside is not None and beside > 0 and first > TIMES * beside
+
+
+def _at_chance(site: LossSite) -> bool:
+    """Whether it is as at the beginning, where guessing begins."""
+    chance, first = site.chance(), site.number("value")
+    return chance is not None and first is not None and _latest(site) > STUCK * chance and first > STUCK * chance
