@@ -29,6 +29,7 @@ from tensight.store import Reader, Writer, graphs, journal, links, protobuf
 from tensight.store.frame import PREAMBLE, Frame, FrameKind, pack
 from tensight.store.frame import scan as frames_of
 from tensight.testing.store_suite import run_info, sample_step
+from tensight.tuning import config as tuning
 from tests.dump import makers
 from tests.fuzz.server_parsers import Asked
 
@@ -242,3 +243,9 @@ def test_an_address_with_bytes_that_no_address_has_is_refused(tmp_path: Path) ->
 def test_a_training_that_names_no_path_is_refused() -> None:
     with pytest.raises(UsageError, match="is no folder of a run"):
         Library().add(Path("/tmp/a\0b"))
+
+
+def test_a_search_of_brackets_within_brackets_is_refused_before_it_is_parsed(tmp_path: Path) -> None:
+    (tmp_path / "tune.yaml").write_text("command: " + "[" * 2000)
+    with pytest.raises(UsageError, match="brackets more than 100 deep"):
+        tuning.load(tmp_path / "tune.yaml")

@@ -67,7 +67,9 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         name = context.command_path if context is not None else "tensight"
-        print(f"{name}: {error.format_message()}", file=sys.stderr)
+        said = error.format_message()
+        is_help = said.startswith("Usage:")  # what newer versions of click say to a group without a command
+        print(said if is_help else f"{name}: {said}", file=sys.stderr)
         sys.exit(2)
     except click.Abort:
         sys.exit(130)

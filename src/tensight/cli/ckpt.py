@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -21,7 +22,7 @@ from tensight.compare.checkpoints import reports
 FILE = click.Path(path_type=Path)
 
 
-@click.group()
+@click.group(short_help="List, compare and convert checkpoints.")
 def ckpt() -> None:
     """List, check, compare and convert checkpoints: PyTorch, safetensors, MindSpore.
 
@@ -34,7 +35,7 @@ def ckpt() -> None:
     """
 
 
-@ckpt.command()
+@ckpt.command(short_help="List parameters: shapes, dtypes, shares of NaN.")
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--values", is_flag=True, help="Print the values too.")
@@ -85,7 +86,7 @@ def show(files: tuple[Path, ...], as_json: bool, values: bool) -> None:
         )
 
 
-@ckpt.command()
+@ckpt.command(short_help="Say what changed from one checkpoint to another.")
 @click.argument("a", type=FILE)
 @click.argument("b", type=FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -111,10 +112,11 @@ def diff(a: Path, b: Path, as_json: bool) -> None:
                 f"{row['max_abs']:.4g}",
                 f"{row['mean_abs']:.4g}",
                 _percent(row["changed_share"]),
+                _finiteness(row),
             )
             for row in found["changed"]
         ]
-        print_table(("changed", "in B", "max abs", "mean abs", "of values"), rows)
+        print_table(("changed", "in B", "max abs", "mean abs", "of values", "note"), rows)
     for row in found["shape_differs"]:
         click.echo(f"shape differs: {row['name']}  {_shape(row['a'])} against {_shape(row['b'])}")
     for key, title in (("only_a", f"only in {a.name}"), ("only_b", f"only in {b.name}")):
@@ -123,7 +125,7 @@ def diff(a: Path, b: Path, as_json: bool) -> None:
     click.echo(f"{len(found['changed'])} changed, {len(found['unchanged'])} unchanged")
 
 
-@ckpt.command()
+@ckpt.command(short_help="Write a checkpoint in another format.")
 @click.argument("source", type=FILE)
 @click.argument("target", type=FILE)
 @click.option(
@@ -177,6 +179,12 @@ def convert(
     if unsure:
         click.echo(f"{unsure} names marked ? follow from names and shapes alone: --like or --map settles them")
     click.echo(f"{len(done.tensors)} tensors written to {target}, {len(rows)} renamed, {len(done.left_out)} left out")
+
+
+def _finiteness(row: dict[str, Any]) -> str:
+    """Values that are NaN or infinite on one side have no distance: they are counted instead."""
+    count = row.get("became_or_were_not_finite", 0)
+    return f"and {count:,} value{'' if count == 1 else 's'} NaN or Inf in one of them alone" if count else ""
 
 
 def _shape(shape: object) -> str:

@@ -27,7 +27,7 @@ def demos() -> dict[str, str]:
     return found
 
 
-@click.command()
+@click.command(short_help="Run a small faulty training and see what is found.")
 @click.argument("name", default=FIRST)
 @click.option("--list", "listing", is_flag=True, help="List the demos.")
 @click.option("--page/--no-page", default=True, help="Serve the page afterwards. Default: on.")

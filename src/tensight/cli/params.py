@@ -28,7 +28,10 @@ _VERDICTS = {
 }
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(
+    short_help="List the parameters of a run, script or checkpoint.",
+    context_settings={"allow_interspersed_args": False},
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--map", "map_file", type=click.Path(path_type=Path), help="Names of A by those of B, where rules fail.")
 @click.argument("target", type=click.Path(path_type=Path), metavar="RUN or SCRIPT")

@@ -29,10 +29,15 @@ def query(run: Path, sql: str, as_json: bool, most: int) -> None:
     if as_json:
         print_json({"columns": list(answer.columns), "rows": [[_plain(cell) for cell in row] for row in answer]})
         return
-    print_table(answer.columns, [["" if cell is None else cell for cell in row] for row in answer[:most]])
+    print_table(answer.columns, [[_shown(cell) for cell in row] for row in answer[:most]])
     click.echo(
         f"{len(answer)} row{'' if len(answer) == 1 else 's'}" + (f", {most} shown" if len(answer) > most else "")
     )
+
+
+def _shown(cell: object) -> object:
+    """A cell of the table; --json has every digit."""
+    return "" if cell is None else f"{cell:.8g}" if isinstance(cell, float) else cell
 
 
 def _plain(cell: object) -> object:

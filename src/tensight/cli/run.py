@@ -113,7 +113,7 @@ def run(
               tensight run --no-page --report report.json -m package.train
     """
     if module is None and not words:
-        raise UsageError("tensight run: name a script, e.g. `tensight run train.py`, or a module with -m")
+        raise UsageError("name a script, e.g. `tensight run train.py`, or a module with -m")
     program = Program(module, words, module=True) if module else Program(words[0], words[1:])
     program.check()
     elsewhere = None if run_dir is None else address(run_dir)

@@ -124,4 +124,7 @@ def _cause(x: Any, y: Any) -> str:
         return "transposed"
     if np.array_equal(np.sort(x, axis=None), np.sort(y, axis=None)):
         return "the same values in another order"
+    bad = [not np.isfinite(side).all() for side in (x, y)]
+    if bad[0] != bad[1]:
+        return f"NaN or Inf in {'A' if bad[0] else 'B'} alone"
     return "other values: trained further, or not carried over"

@@ -108,7 +108,7 @@ def view(
 ) -> None:
     """Serve the page for a recorded run, or for a folder of them, until Ctrl-C or for so many seconds."""
     if not folder.is_dir():
-        raise NameNotFound(f"There is no folder {folder}; name a run, or a folder of runs.")
+        raise NameNotFound(f"there is no folder {folder}; name a run, or a folder of runs")
     _serve_here(
         folder.resolve(), host, port, open_browser=open_browser, tls_cert=tls_cert, tls_key=tls_key, seconds=seconds
     )
