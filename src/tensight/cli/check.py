@@ -23,7 +23,7 @@ from tensight.watchpoints import recommended, spec
 @click.option("--watch-file", type=click.Path(path_type=Path), help="A TOML file of watchpoints.")
 @click.option("--json", "as_json", is_flag=True, help="Print the hits as one JSON object.")
 @shared
-@click.option("--most", default=50, show_default=True, help="How many hits are printed.")
+@click.option("--most", type=click.IntRange(0), default=50, show_default=True, help="How many hits are printed.")
 def check(
     run: Path,
     specs: tuple[str, ...],

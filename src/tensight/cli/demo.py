@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,16 @@ def demos() -> dict[str, str]:
     return found
 
 
+def _copied(name: str, target: Path) -> Path:
+    """A copy for the user to look at, to mend and to run again."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(FOLDER / f"{name}.py", target)
+    except OSError as error:
+        raise UsageError(f"the demo cannot be written to {target}: {error.strerror or error}") from None
+    return target
+
+
 @click.command(short_help="Run a small faulty training and see what is found.")
 @click.argument("name", default=FIRST)
 @click.option("--list", "listing", is_flag=True, help="List the demos.")
@@ -45,9 +56,9 @@ def demo(name: str, listing: bool, page: bool, port: int | None) -> None:
         return
     if name not in known:
         raise UsageError(f"there is no demo {name!r}; there are {', '.join(known)}")
-    script = FOLDER / f"{name}.py"
-    click.echo(f"$ tensight run {script.name}        # {known[name]}\n", err=True)
     folder = Settings(name=f"demo-{name}").folder()
+    script = _copied(name, folder.with_name(f"{folder.name}.py"))
+    click.echo(f"$ tensight run {script}        # {known[name]}\n", err=True)
     command = [sys.executable, "-m", "tensight", "run", "--no-page", "--run-dir", str(folder), str(script)]
     code = subprocess.run(command).returncode
     if code:

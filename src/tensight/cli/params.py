@@ -146,13 +146,12 @@ def _from_script(script: Path, arguments: tuple[str, ...]) -> tuple[list[Network
         done = subprocess.run(
             [*command, "--run-dir", str(run), str(script), *arguments],
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,
-            text=True,
         )
         opened = open_run(run)
         networks = list(opened.networks)
         if not networks and done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-            raise UsageError(f"{script}: the script failed before a model was called: {last}")
+            why = (opened.crash or {}).get("title") or f"exit code {done.returncode}"
+            raise UsageError(f"{script}: the script failed before a model was called: {why}")
         return networks, opened.info.framework

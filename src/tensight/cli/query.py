@@ -16,7 +16,7 @@ from tensight.runs.sql import ask
 @click.argument("run", type=click.Path(path_type=Path), metavar="RUN or FILE.parquet")
 @click.argument("sql")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as one JSON object.")
-@click.option("--most", default=50, show_default=True, help="How many rows are printed.")
+@click.option("--most", type=click.IntRange(0), default=50, show_default=True, help="How many rows are printed.")
 def query(run: Path, sql: str, as_json: bool, most: int) -> None:
     """Ask one SELECT of a run: tables stats, steps and hits. A file that was exported is the table stats.
 

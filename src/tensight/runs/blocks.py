@@ -95,7 +95,8 @@ def crash_block(crash: Mapping[str, object], *, columns: int | None = None) -> s
         row = "  ".join(str(where[key]) for key in ("module", "op", "phase") if where.get(key) not in (None, ""))
         if where.get("file"):
             row += f"  ({where['file']}:{where.get('line')})   {where.get('code') or ''}"
-        lines += _row("where", row.strip(), columns)
+        if row.strip():
+            lines += _row("where", row.strip(), columns)
     if crash.get("why"):
         lines += _row("why", str(crash["why"]), columns)
     for key, label in (("inputs", "inputs"), ("fix", "fix")):
