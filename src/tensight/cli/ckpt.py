@@ -47,7 +47,7 @@ def show(files: tuple[Path, ...], as_json: bool, values: bool) -> None:
     """
     found = []
     for path in files:
-        checkpoint = checkpoints.read(path)
+        checkpoint = checkpoints.read_foreign(path)
         with _progress(f"reading {path.name}") as step:
             found.append((checkpoint, reports.show(checkpoint, progress=step, values=values and as_json)))
     if as_json:
@@ -98,7 +98,7 @@ def diff(a: Path, b: Path, as_json: bool) -> None:
     \b
     Example:  tensight ckpt diff step-100.ckpt step-200.ckpt
     """
-    one, other = checkpoints.read(a), checkpoints.read(b)
+    one, other = checkpoints.read_foreign(a), checkpoints.read_foreign(b)
     with _progress("comparing") as step:
         found = reports.diff(one, other, progress=step)
     if as_json:
@@ -152,9 +152,9 @@ def convert(
               tensight ckpt convert model.ckpt model.safetensors --to torch
     """
     mapping = converting.load_map(map_file) if map_file is not None else None
-    pattern = checkpoints.read(like) if like is not None else None
+    pattern = checkpoints.read_foreign(like) if like is not None else None
     done = converting.convert(
-        checkpoints.read(source), target, names=names or "", mapping=mapping, like=pattern, whole=whole
+        checkpoints.read_foreign(source), target, names=names or "", mapping=mapping, like=pattern, whole=whole
     )
     if as_json:
         print_json(msgspec.to_builtins(done))

@@ -125,7 +125,7 @@ def _shape(shape: tuple[int, ...] | None) -> str:
 
 def _listed(path: Path) -> Listed:
     if checkpoints.is_checkpoint(path):
-        return of_checkpoint(checkpoints.read(path))
+        return of_checkpoint(checkpoints.read_foreign(path))
     networks, framework = _networks(path, ())
     if not networks:
         raise UsageError(f"{path}: no model was called in it; give a script that trains, a run or a checkpoint")
