@@ -167,3 +167,16 @@ def test_a_value_that_became_nan_is_not_shown_as_a_change_of_zero(
     out, _, _ = said(["compare", "a.safetensors", "b.safetensors"], capsys)
     assert "NaN or Inf in B alone" in out
     assert "step 0" not in out  # a checkpoint has none
+
+
+def test_parameters_are_listed_with_buffers_apart(tmp_path: Path, run_tensight: Tensight) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\nnet = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))\n"
+        "net[0].bias.requires_grad_(False)\nnet(torch.ones(4, 2)).sum().backward()\n"
+    )
+    out = run_tensight(tmp_path, "params", "train.py").stdout
+    rows = {line.split()[1]: line.split()[2:] for line in out.splitlines()[1:-1]}
+    assert rows["0.weight"] == ["3x2", "float32", "6", "yes"]
+    assert rows["0.bias"][-1] == "no"
+    assert rows["1.running_var"] == ["3", "float32", "3", "buffer"]
+    assert out.splitlines()[-1] == "15 parameters, 12 trainable; 7 values in buffers"
