@@ -19,6 +19,7 @@ from tensight.cli.check import _actual, _count
 from tensight.cli.printing import print_table
 from tensight.records import Coverage, Finding, Hit, Where
 from tensight.runs.blocks import finding_block
+from tensight.session.crashing import crash_of
 
 Ran = subprocess.CompletedProcess[str]
 Tensight = Callable[..., Ran]
@@ -180,3 +181,19 @@ def test_parameters_are_listed_with_buffers_apart(tmp_path: Path, run_tensight: 
     assert rows["0.bias"][-1] == "no"
     assert rows["1.running_var"] == ["3", "float32", "3", "buffer"]
     assert out.splitlines()[-1] == "15 parameters, 12 trainable; 7 values in buffers"
+
+
+def test_without_torch_a_demo_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    _, err, code = said(["demo", "--no-page"], capsys)
+    assert (err, code) == ("tensight: a demo needs PyTorch: pip install 'tensight[torch]'\n", 2)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_module_is_told_how_to_install_it() -> None:
+    block = crash_of(ModuleNotFoundError("No module named 'sklearn.metrics'"))
+    assert block["fix"][0] == "install it in the same Python: python -m pip install scikit-learn"
+    assert crash_of(ModuleNotFoundError("gone"))["fix"] == []

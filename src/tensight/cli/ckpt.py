@@ -82,7 +82,8 @@ def show(files: tuple[Path, ...], as_json: bool, values: bool) -> None:
                 click.echo(f"\n{entry.name}\n{np.array2string(entry.numpy(), threshold=sys.maxsize)}")
         bad = sum(1 for row in report["parameters"] if row["nan"] or row["inf"])
         click.echo(
-            f"{len(rows)} tensors, {report['total']:,} values" + (f"; {bad} tensors hold NaN or Inf" if bad else "")
+            f"{len(rows)} tensors, {report['total']:,} values"
+            + (f"; {bad} of them hold{'s' if bad == 1 else ''} NaN or Inf" if bad else "")
         )
 
 

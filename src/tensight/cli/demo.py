@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import click
 
 from tensight.cli.printing import print_table
-from tensight.errors import UsageError
+from tensight.errors import MissingExtra, UsageError
 from tensight.session.settings import Settings
 
 FOLDER = Path(__file__).parent / "demos"
@@ -56,6 +57,8 @@ def demo(name: str, listing: bool, page: bool, port: int | None) -> None:
         return
     if name not in known:
         raise UsageError(f"there is no demo {name!r}; there are {', '.join(known)}")
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtra("PyTorch", "torch", "a demo")
     folder = Settings(name=f"demo-{name}").folder()
     script = _copied(name, folder.with_name(f"{folder.name}.py"))
     click.echo(f"$ tensight run {script}        # {known[name]}\n", err=True)
