@@ -19,6 +19,7 @@ from tensight.cli.check import _actual, _count
 from tensight.cli.printing import print_table
 from tensight.records import Coverage, Finding, Hit, Where
 from tensight.runs.blocks import finding_block
+from tensight.runs.findings import Findings
 from tensight.session.crashing import crash_of
 
 Ran = subprocess.CompletedProcess[str]
@@ -129,6 +130,9 @@ def test_the_second_way_to_mend_it_is_not_introduced_twice() -> None:
     rows = [line.split() for line in finding_block(finding).splitlines()]
     assert ["or", "warm", "it", "up"] in rows
     assert ["or", "clip"] in rows
+    assert str(Findings([finding])) == finding_block(finding)  # what print says of all of them
+    assert Findings([finding]) == [finding]
+    assert (str(Findings([])), Findings([]) == []) == ("no findings", True)
 
 
 def test_a_loss_without_a_function_is_named_as_what_it_is() -> None:

@@ -295,7 +295,9 @@ class Run:
         return report.build(self)
 
     def __repr__(self) -> str:
-        return f"<Run {self.path}: {self.ended}, {self.step_count} steps, {len(self.findings)} findings>"
+        found = len(self.findings)
+        steps = f"{self.step_count} step{'' if self.step_count == 1 else 's'}"
+        return f"<Run {self.path}: {self.ended}, {steps}, {found} finding{'' if found == 1 else 's'}>"
 
     def _repr_html_(self) -> str:
         info = self.info
