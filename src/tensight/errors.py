@@ -10,7 +10,6 @@ TensightError                 exit 2, HTTP 400
 ├── CheckpointError           a checkpoint that cannot be read, or is refused       HTTP 422
 ├── MissingExtra              an optional package is not installed
 ├── CallbackError             a callback of the training kit failed; its own error is the cause
-├── NotAllowed                token, host or origin refused                         HTTP 403
 └── ControlError              a command that the training cannot follow now         HTTP 409
 
 A message is one sentence: what is wrong, where, and what to do.
@@ -90,12 +89,6 @@ class MissingExtra(TensightError):
 
 class CallbackError(TensightError):
     """A callback of the training kit failed; its own error is the cause."""
-
-
-class NotAllowed(TensightError):
-    """A token, host or origin was refused."""
-
-    http_code = 403
 
 
 class ControlError(TensightError):

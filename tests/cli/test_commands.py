@@ -236,6 +236,8 @@ def test_the_demo_ends_with_a_finding(run_tensight: Tensight, tmp_path: Path) ->
     assert ran.returncode == 0
     assert "✖ step" in ran.stderr
     assert "sqrt" in ran.stderr
+    assert "(runs/demo-nan-1.py:18)" in ran.stderr
+    assert "torch.sqrt" in (tmp_path / "runs" / "demo-nan-1.py").read_text()  # to be mended, and run again
 
 
 def test_doctor_says_what_works(run_tensight: Tensight, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
 
 import tensight
 from tensight.cli import main
@@ -109,6 +110,27 @@ def test_a_wrong_update_shows_in_the_second_loss(base: dict[type[Any], Path], tm
     found = tensight.compare(base[Seeing], other)
     assert (found.loss.first_step_differs, found.loss.verdict) == (1, "backward_or_update")
     assert [(one.what, one.a, one.b) for one in found.preflight] == [("optimizer AdamW: lr", 1e-3, 3e-3)]
+
+
+def test_another_order_of_the_data_is_named_before_any_step(tmp_path: Path) -> None:
+    data = TensorDataset(torch.arange(32.0).reshape(16, 2), torch.arange(16.0).reshape(16, 1))
+
+    def trained(name: str, shuffle: bool) -> Path:
+        torch.manual_seed(0)
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+        with tensight.watch(model, optimizer=optimizer, run_dir=tmp_path / name) as session:
+            for x, y in session.steps(DataLoader(data, batch_size=4, shuffle=shuffle)):
+                optimizer.zero_grad()
+                nn.functional.mse_loss(model(x), y).backward()
+                optimizer.step()
+        return tmp_path / name
+
+    found = tensight.compare(trained("a", True), trained("b", False))
+    assert ("loader DataLoader: shuffle", True, False) in [(one.what, one.a, one.b) for one in found.preflight]
+    assert found.first_divergence is not None
+    assert found.first_divergence.phase == "input"
+    assert "another order of it" in found.first_divergence.likely_cause
 
 
 def test_every_independent_fault_is_named_where_inputs_were_recorded(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -24,8 +25,24 @@ def test_when_no_port_is_free_it_is_said_which_were_tried(monkeypatch: pytest.Mo
         taken.listen()
         monkeypatch.setattr(launch, "FIRST_PORT", taken.getsockname()[1])
         monkeypatch.setattr(launch, "TRIES", 1)
-        with pytest.raises(UsageError, match=r"No free port from \d+ to \d+ on 127\.0\.0\.1"):
+        with pytest.raises(UsageError, match=r"no port from \d+ to \d+ of 127\.0\.0\.1 can be had: Address"):
             launch.bind("127.0.0.1", None)
+
+
+def test_a_certificate_that_cannot_be_used_is_said_before_anything_is_served(tmp_path: Path) -> None:
+    (tmp_path / "cert.pem").write_text("no certificate")
+    launch.check_certificate(None, None)
+    with pytest.raises(UsageError, match=r"cert\.pem cannot be used"):
+        launch.start(tmp_path / "run", tls_cert=str(tmp_path / "cert.pem"), tls_key=str(tmp_path / "cert.pem"))
+    with pytest.raises(UsageError, match="without --tls-cert"):
+        launch.check_certificate(None, "key.pem")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_page_that_others_can_reach_comes_with_a_warning() -> None:
+    assert launch.warning_of("127.0.0.1", None) == ""
+    assert "sent in the clear" in launch.warning_of("0.0.0.0", None)
+    assert "sent in the clear" not in launch.warning_of("0.0.0.0", "cert.pem")
 
 
 def test_a_name_is_no_loopback() -> None:

@@ -10,9 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from tensight.records import RunEnd
+from tensight.records import RunEnd, StepRecord
 from tensight.runs import output
 from tensight.session.output import LONGEST, MOST_WAITING, Listening
+from tensight.session.terminal import Terminal
 
 
 class Bench:
@@ -86,3 +87,41 @@ def test_only_the_newest_megabytes_are_kept(tmp_path: Path, monkeypatch: pytest.
     assert lines[-1].text == "line 499"
     assert 10 < len(lines) < 200
     assert sum(one.stat().st_size for one in tmp_path.rglob("*.jsonl")) < 3000
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+    def shown(self) -> list[str]:
+        """The lines as a terminal shows them."""
+        lines = []
+        for line in self.getvalue().split("\n"):
+            cells: list[str] = []
+            for part in line.split("\r"):
+                cells[: len(part)] = part
+            lines.append("".join(cells).rstrip())
+        return lines
+
+
+def test_the_status_line_goes_out_of_the_way_of_what_the_script_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr("tensight.session.terminal.EVERY", 0.0)
+    terminal = Terminal(screen)
+    recorder = SimpleNamespace(step=0, rank=0, failed=lambda where, error: None)
+    listening = Listening(cast("Any", recorder), tmp_path, make_room=terminal.make_room)
+    terminal.in_a_line = lambda: listening.in_a_line
+    listening.started()
+    terminal.step(StepRecord(1, 0.0, 0.1, loss=1.5), 1.02)
+    assert screen.shown() == ["step 1  loss 1.5  watching 2.0 %"]
+    print("epoch 1")
+    terminal.step(StepRecord(2, 0.0, 0.1, loss=1.25), 1.02)
+    print("12 %", end="", file=sys.stderr)  # a progress bar: it keeps its line until it is done
+    terminal.step(StepRecord(3, 0.0, 0.1, loss=1.0), 1.02)
+    print("\rdone", file=sys.stderr)
+    listening.ended(RunEnd("finished", 0.0))
+    assert screen.shown() == ["epoch 1", "done", ""]

@@ -19,7 +19,7 @@ from tensight.dump import graph_files, ir_text, profiler_files
 from tensight.dump.choosing import Kernels
 from tensight.dump.readers import npy, scan
 from tensight.dump.readers.msprobe import _user_line
-from tensight.errors import CheckpointError, DamagedError, FormatError, UsageError
+from tensight.errors import CheckpointError, DamagedError, FormatError, SpecError, UsageError
 from tensight.frameworks import mindspore_tables
 from tensight.profiling import files, trace
 from tensight.records import GraphInfo, Source
@@ -29,6 +29,8 @@ from tensight.store import Reader, Writer, graphs, journal, links, protobuf
 from tensight.store.frame import PREAMBLE, Frame, FrameKind, pack
 from tensight.store.frame import scan as frames_of
 from tensight.testing.store_suite import run_info, sample_step
+from tensight.tuning import config as tuning
+from tensight.watchpoints import spec
 from tests.dump import makers
 from tests.fuzz.server_parsers import Asked
 
@@ -242,3 +244,16 @@ def test_an_address_with_bytes_that_no_address_has_is_refused(tmp_path: Path) ->
 def test_a_training_that_names_no_path_is_refused() -> None:
     with pytest.raises(UsageError, match="is no folder of a run"):
         Library().add(Path("/tmp/a\0b"))
+
+
+def test_a_search_of_brackets_within_brackets_is_refused_before_it_is_parsed(tmp_path: Path) -> None:
+    (tmp_path / "tune.yaml").write_text("command: " + "[" * 2000)
+    with pytest.raises(UsageError, match="brackets more than 100 deep"):
+        tuning.load(tmp_path / "tune.yaml")
+
+
+def test_a_name_of_a_watchpoint_that_is_no_text_is_refused_in_one_line() -> None:
+    with pytest.raises(SpecError, match="is not a quoted text") as refused:
+        spec.parse('TO on weight:* name="a\n\x1b[31m \\q b"', 1)
+    assert "\n" not in str(refused.value)
+    assert "\x1b" not in str(refused.value)

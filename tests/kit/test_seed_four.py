@@ -15,6 +15,7 @@ from tensight.kit import (
     Callback,
     Loss,
     LossMonitor,
+    Metric,
     Model,
     ModelCheckpoint,
     Precision,
@@ -144,6 +145,41 @@ def test_the_accuracy_of_the_example_is_two_thirds(framework: str) -> None:
     metric.update(x, y)
     accuracy = metric.eval()
     assert f"Accuracy is {accuracy:.4f}" == "Accuracy is 0.6667"
+
+
+@both
+def test_a_metric_of_ones_own_is_cleared_updated_by_batch_and_asked(framework: str) -> None:
+    class Samples(Metric):
+        def clear(self) -> None:
+            self.seen = 0
+
+        def update(self, *inputs: Any) -> None:
+            self.seen += len(inputs[0])
+
+        def eval(self) -> int:
+            return self.seen
+
+    model, made = model_of(framework, {"samples": Samples()})
+    every = sum(len(x) for x, _ in made.data)
+    assert model.eval(made.data) == model.eval(made.data) == {"samples": every}
+
+
+@both
+def test_a_callback_is_told_network_loss_optimizer_and_data(framework: str) -> None:
+    model, made = model_of(framework)
+    told: list[Any] = []
+
+    class Look(Callback):
+        def on_train_step_end(self, run_context: Any) -> None:
+            told.append(run_context.original_args())
+
+    model.train(1, made.data, callbacks=Look())
+    params = told[0]
+    assert params.network is made.network
+    assert params.loss_fn is made.loss_fn
+    assert params.optimizer is made.optimizer
+    assert params.train_dataset is made.data
+    assert params.batch_num == len(made.data)
 
 
 @both

@@ -19,6 +19,7 @@ with tensight.watch(model, optimizer=optimizer, run_dir="runs/notebook-1", watch
         loss = torch.log(model(x).relu().mean() * 0).mean()
         loss.backward(); optimizer.step(); optimizer.zero_grad()""",
     "session",
+    "session.findings",
     "run = tensight.open('runs/notebook-1'); run",
     "run.findings",
     "run.findings[0]",
@@ -50,4 +51,5 @@ def test_a_live_session_and_all_its_parts_show_themselves(tmp_path: Path) -> Non
     assert [source for source, html in pictures.items() if not html] == []
     assert not any("<script" in html for html in pictures.values())
     assert "log" in pictures["run.findings"]
+    assert "In[1]:8" in pictures["run.findings"]  # the cell as its reader knows it, not a file of the kernel's
     assert "log" in pictures["session"]

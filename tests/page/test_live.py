@@ -7,6 +7,7 @@ import json
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -96,6 +97,8 @@ def test_a_page_drives_a_training_from_its_first_step_to_its_end(tmp_path: Path,
         page.goto(running.until("url")["url"])
         page.wait_for_url("**/run/lenet-7")  # the only run there is
         state(page, "running")
+        expect(page.locator(".client")).to_contain_text(socket.gethostname())  # where it trains, in which process
+        expect(page.locator(".client")).to_contain_text(str(running.process.pid))
         page.get_by_role("button", name="Use them").click()  # the recommended set
         expect(page.get_by_text("Recommended (")).to_be_visible()
 

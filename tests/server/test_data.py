@@ -191,6 +191,16 @@ def test_several_ranks_are_one_run(tmp_path: Path) -> None:
         assert page.get("/api/runs/both/node?node=head.fc&rank=7").status_code == 404
 
 
+def test_hits_of_one_rank_are_chosen(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        write_run(tmp_path / "both", steps=12, bad_from=9, rank=rank, ranks=2)
+    with client(tmp_path) as page:
+        everything = page.get("/api/runs/both/hits").json()["hits"]
+        chosen = page.get("/api/runs/both/hits?rank=1").json()["hits"]
+        assert {hit.get("rank", 0) for hit in everything} == {0, 1}
+        assert {hit.get("rank", 0) for hit in chosen} == {1}
+
+
 def test_a_muted_finding_stays_muted_and_the_run_knows(own: httpx.Client, folder: Path) -> None:
     key = "sqrt_zero_gradient@head.scale"
     assert own.post("/api/runs/lenet-1/mute", json={"do": "mute", "key": key, "muted": True}).status_code == 200

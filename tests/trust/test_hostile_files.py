@@ -1,7 +1,7 @@
 """Small files that claim or unfold to more than any memory holds: refused in one sentence, within little memory.
 
-Files are mapped and looked at in place, and what they claim is checked against their size before memory is taken. A
-process of its own with less memory would have to be handed, and hand back, the gigabytes that an honest checkpoint has.
+Files are mapped and looked at in place, and what they claim is checked against their size before memory is taken. That
+a child with limits reads checkpoints first is shown beside this, in `test_limited_child.py`.
 """
 
 from __future__ import annotations

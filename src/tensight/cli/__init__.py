@@ -33,6 +33,10 @@ COMMANDS = {
 }
 
 
+# what reads files that others may have written, and runs nothing of the user's
+READING = frozenset(("check", "import", "ckpt", "compare", "view", "mcp"))
+
+
 class Commands(click.Group):
     """The group of all commands; only the one that runs is imported."""
 
@@ -60,6 +64,10 @@ def group() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point. Errors on purpose are one sentence on standard error."""
+    if arguments is None and READING.intersection(sys.argv[1:2]):
+        from tensight.workers.limited import limit_own_memory
+
+        limit_own_memory()
     try:
         group.main(args=arguments, prog_name="tensight", standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -67,12 +75,17 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         name = context.command_path if context is not None else "tensight"
-        print(f"{name}: {error.format_message()}", file=sys.stderr)
+        said = error.format_message()
+        is_help = said.startswith("Usage:")  # what newer versions of click say to a group without a command
+        print(said if is_help else f"{name}: {said}", file=sys.stderr)
         sys.exit(2)
     except click.Abort:
         sys.exit(130)
     except TensightError as error:
         print(f"tensight: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except MemoryError:
+        print("tensight: this takes more memory than there is for it (half of the machine's)", file=sys.stderr)
+        sys.exit(2)
     except BrokenPipeError:
         sys.exit(141)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from tensight.cli.printing import print_json, print_table
 from tensight.cli.spread import bar, shared, workers
+from tensight.records import Hit
 from tensight.runs import open_run
 from tensight.runs.spreading import prepare
 from tensight.watchpoints import recommended, spec
 
 
-@click.command()
+@click.command(short_help="Ask watchpoints of a recorded run or dump.")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "--watch", "specs", multiple=True, metavar="SPEC", help="E.g. 'TL(max_gt=100) on gradient:*'. May be repeated."
@@ -21,7 +23,7 @@ from tensight.watchpoints import recommended, spec
 @click.option("--watch-file", type=click.Path(path_type=Path), help="A TOML file of watchpoints.")
 @click.option("--json", "as_json", is_flag=True, help="Print the hits as one JSON object.")
 @shared
-@click.option("--most", default=50, show_default=True, help="How many hits are printed.")
+@click.option("--most", type=click.IntRange(0), default=50, show_default=True, help="How many hits are printed.")
 def check(
     run: Path,
     specs: tuple[str, ...],
@@ -55,14 +57,26 @@ def check(
         (
             hit.step,
             hit.condition,
-            hit.kind,
+            hit.kind.replace("_", " "),
             f"{hit.node}.{hit.slot}".strip("."),
-            "  ".join(f"{name}={value:.6g}" for name, value in hit.actual.items()),
-            "  ".join(f"{name}={value:.6g}" for name, value in hit.threshold.items()),
-            hit.error or hit.note,
+            _actual(hit),
+            f"not judged: {hit.note or hit.error}" if hit.error else hit.note,
         )
         for hit in hits[:most]
     ]
     if rows:
-        print_table(("step", "condition", "on", "tensor", "actual", "set", "note"), rows)
-    click.echo(f"{len(hits)} hit{'' if len(hits) == 1 else 's'}" + (f", {most} shown" if len(hits) > most else ""))
+        print_table(("step", "condition", "on", "tensor", "actual (set)", "note"), rows)
+    click.echo(_count(hits, most))
+
+
+def _actual(hit: Hit) -> str:
+    """What was found, each beside the limit it was held against."""
+    limits = {name: f" ({value:.6g})" for name, value in hit.threshold.items()}
+    return "  ".join(f"{name}={value:.6g}{limits.get(name, '')}" for name, value in hit.actual.items())
+
+
+def _count(hits: Sequence[Hit], most: int) -> str:
+    unjudged = sum(1 for hit in hits if hit.error)
+    held = len(hits) - unjudged
+    said = f"{held} hit{'' if held == 1 else 's'}" + (f", and {unjudged} could not be judged" if unjudged else "")
+    return said + (f"; the first {most} of all are shown, --most shows more" if len(hits) > most else "")

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -21,7 +22,7 @@ from tensight.compare.checkpoints import reports
 FILE = click.Path(path_type=Path)
 
 
-@click.group()
+@click.group(short_help="List, compare and convert checkpoints.")
 def ckpt() -> None:
     """List, check, compare and convert checkpoints: PyTorch, safetensors, MindSpore.
 
@@ -34,7 +35,7 @@ def ckpt() -> None:
     """
 
 
-@ckpt.command()
+@ckpt.command(short_help="List parameters: shapes, dtypes, shares of NaN.")
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--values", is_flag=True, help="Print the values too.")
@@ -46,7 +47,7 @@ def show(files: tuple[Path, ...], as_json: bool, values: bool) -> None:
     """
     found = []
     for path in files:
-        checkpoint = checkpoints.read(path)
+        checkpoint = checkpoints.read_foreign(path)
         with _progress(f"reading {path.name}") as step:
             found.append((checkpoint, reports.show(checkpoint, progress=step, values=values and as_json)))
     if as_json:
@@ -81,11 +82,12 @@ def show(files: tuple[Path, ...], as_json: bool, values: bool) -> None:
                 click.echo(f"\n{entry.name}\n{np.array2string(entry.numpy(), threshold=sys.maxsize)}")
         bad = sum(1 for row in report["parameters"] if row["nan"] or row["inf"])
         click.echo(
-            f"{len(rows)} tensors, {report['total']:,} values" + (f"; {bad} tensors hold NaN or Inf" if bad else "")
+            f"{len(rows)} tensors, {report['total']:,} values"
+            + (f"; {bad} of them hold{'s' if bad == 1 else ''} NaN or Inf" if bad else "")
         )
 
 
-@ckpt.command()
+@ckpt.command(short_help="Say what changed from one checkpoint to another.")
 @click.argument("a", type=FILE)
 @click.argument("b", type=FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -97,7 +99,7 @@ def diff(a: Path, b: Path, as_json: bool) -> None:
     \b
     Example:  tensight ckpt diff step-100.ckpt step-200.ckpt
     """
-    one, other = checkpoints.read(a), checkpoints.read(b)
+    one, other = checkpoints.read_foreign(a), checkpoints.read_foreign(b)
     with _progress("comparing") as step:
         found = reports.diff(one, other, progress=step)
     if as_json:
@@ -111,10 +113,11 @@ def diff(a: Path, b: Path, as_json: bool) -> None:
                 f"{row['max_abs']:.4g}",
                 f"{row['mean_abs']:.4g}",
                 _percent(row["changed_share"]),
+                _finiteness(row),
             )
             for row in found["changed"]
         ]
-        print_table(("changed", "in B", "max abs", "mean abs", "of values"), rows)
+        print_table(("changed", "in B", "max abs", "mean abs", "of values", "note"), rows)
     for row in found["shape_differs"]:
         click.echo(f"shape differs: {row['name']}  {_shape(row['a'])} against {_shape(row['b'])}")
     for key, title in (("only_a", f"only in {a.name}"), ("only_b", f"only in {b.name}")):
@@ -123,7 +126,7 @@ def diff(a: Path, b: Path, as_json: bool) -> None:
     click.echo(f"{len(found['changed'])} changed, {len(found['unchanged'])} unchanged")
 
 
-@ckpt.command()
+@ckpt.command(short_help="Write a checkpoint in another format.")
 @click.argument("source", type=FILE)
 @click.argument("target", type=FILE)
 @click.option(
@@ -150,9 +153,9 @@ def convert(
               tensight ckpt convert model.ckpt model.safetensors --to torch
     """
     mapping = converting.load_map(map_file) if map_file is not None else None
-    pattern = checkpoints.read(like) if like is not None else None
+    pattern = checkpoints.read_foreign(like) if like is not None else None
     done = converting.convert(
-        checkpoints.read(source), target, names=names or "", mapping=mapping, like=pattern, whole=whole
+        checkpoints.read_foreign(source), target, names=names or "", mapping=mapping, like=pattern, whole=whole
     )
     if as_json:
         print_json(msgspec.to_builtins(done))
@@ -177,6 +180,12 @@ def convert(
     if unsure:
         click.echo(f"{unsure} names marked ? follow from names and shapes alone: --like or --map settles them")
     click.echo(f"{len(done.tensors)} tensors written to {target}, {len(rows)} renamed, {len(done.left_out)} left out")
+
+
+def _finiteness(row: dict[str, Any]) -> str:
+    """Values that are NaN or infinite on one side have no distance: they are counted instead."""
+    count = row.get("became_or_were_not_finite", 0)
+    return f"and {count:,} value{'' if count == 1 else 's'} NaN or Inf in one of them alone" if count else ""
 
 
 def _shape(shape: object) -> str:

@@ -15,7 +15,7 @@ from tensight.compare.result import Comparison
 from tensight.runs.spreading import prepare
 
 
-@click.command()
+@click.command(short_help="Say where two runs or checkpoints first part, and why.")
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
 @click.option(

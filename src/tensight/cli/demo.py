@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import click
 
 from tensight.cli.printing import print_table
-from tensight.errors import UsageError
+from tensight.errors import MissingExtra, UsageError
 from tensight.session.settings import Settings
 
 FOLDER = Path(__file__).parent / "demos"
@@ -27,7 +29,17 @@ def demos() -> dict[str, str]:
     return found
 
 
-@click.command()
+def _copied(name: str, target: Path) -> Path:
+    """A copy for the user to look at, to mend and to run again."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(FOLDER / f"{name}.py", target)
+    except OSError as error:
+        raise UsageError(f"the demo cannot be written to {target}: {error.strerror or error}") from None
+    return target
+
+
+@click.command(short_help="Run a small faulty training and see what is found.")
 @click.argument("name", default=FIRST)
 @click.option("--list", "listing", is_flag=True, help="List the demos.")
 @click.option("--page/--no-page", default=True, help="Serve the page afterwards. Default: on.")
@@ -45,9 +57,11 @@ def demo(name: str, listing: bool, page: bool, port: int | None) -> None:
         return
     if name not in known:
         raise UsageError(f"there is no demo {name!r}; there are {', '.join(known)}")
-    script = FOLDER / f"{name}.py"
-    click.echo(f"$ tensight run {script.name}        # {known[name]}\n", err=True)
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtra("PyTorch", "torch", "a demo")
     folder = Settings(name=f"demo-{name}").folder()
+    script = _copied(name, folder.with_name(f"{folder.name}.py"))
+    click.echo(f"$ tensight run {script}        # {known[name]}\n", err=True)
     command = [sys.executable, "-m", "tensight", "run", "--no-page", "--run-dir", str(folder), str(script)]
     code = subprocess.run(command).returncode
     if code:

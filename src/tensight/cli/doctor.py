@@ -86,7 +86,7 @@ def look() -> list[Finding]:
     ]
 
 
-@click.command()
+@click.command(short_help="Say what works here, and what to do about the rest.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def doctor(as_json: bool) -> None:
     """Say what is installed, what works here, and what to do about the rest.

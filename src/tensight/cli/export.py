@@ -12,7 +12,7 @@ from tensight.runs.parquet import TABLES
 from tensight.runs.parquet import export as exported
 
 
-@click.command()
+@click.command(short_help="Write statistics, steps or hits as a Parquet file.")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--to", "target", required=True, type=click.Path(path_type=Path), help="The Parquet file to write.")
 @click.option("--table", type=click.Choice(list(TABLES)), default="stats", show_default=True, help="What to write.")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tensight.dump.foreign_files import Shown
 
 
-@click.command("import")
+@click.command("import", short_help="Make a run out of a dump of MindSpore or msprobe.")
 @click.argument("dump", type=click.Path(path_type=Path), metavar="DUMPDIR")
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Default: runs/<name of the dump>-<n>.")
 @shared

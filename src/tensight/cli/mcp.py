@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 
-@click.command()
+@click.command(short_help="Serve recorded runs to an agent (MCP).")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"), metavar="[RUN or folder]")
 @click.option("--control", metavar="ADDRESS", help="Address of a page, with its token: lets the agent drive trainings.")
 def mcp(folder: Path, control: str | None) -> None:

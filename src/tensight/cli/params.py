@@ -28,7 +28,10 @@ _VERDICTS = {
 }
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(
+    short_help="List the parameters of a run, script or checkpoint.",
+    context_settings={"allow_interspersed_args": False},
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--map", "map_file", type=click.Path(path_type=Path), help="Names of A by those of B, where rules fail.")
 @click.argument("target", type=click.Path(path_type=Path), metavar="RUN or SCRIPT")
@@ -122,7 +125,7 @@ def _shape(shape: tuple[int, ...] | None) -> str:
 
 def _listed(path: Path) -> Listed:
     if checkpoints.is_checkpoint(path):
-        return of_checkpoint(checkpoints.read(path))
+        return of_checkpoint(checkpoints.read_foreign(path))
     networks, framework = _networks(path, ())
     if not networks:
         raise UsageError(f"{path}: no model was called in it; give a script that trains, a run or a checkpoint")
@@ -143,13 +146,12 @@ def _from_script(script: Path, arguments: tuple[str, ...]) -> tuple[list[Network
         done = subprocess.run(
             [*command, "--run-dir", str(run), str(script), *arguments],
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,
-            text=True,
         )
         opened = open_run(run)
         networks = list(opened.networks)
         if not networks and done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-            raise UsageError(f"{script}: the script failed before a model was called: {last}")
+            why = (opened.crash or {}).get("title") or f"exit code {done.returncode}"
+            raise UsageError(f"{script}: the script failed before a model was called: {why}")
         return networks, opened.info.framework

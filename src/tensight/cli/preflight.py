@@ -22,7 +22,10 @@ from tensight.session.settings import Settings
 MARKS = {"ok": "✔", "look": "!", "bad": "✖", "unknown": "–"}
 
 
-@click.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
+@click.command(
+    short_help="Check the first steps of a training before the long run.",
+    context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
+)
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
 @click.option("--steps", type=click.IntRange(1), default=20, help="How many steps to run. Default: 20.")
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Default: runs/<script>-preflight-<n>.")
@@ -43,9 +46,9 @@ def preflight(
     from tensight.session.preflight import fly
 
     if module is None and not words:
-        raise UsageError("tensight preflight: name a script, e.g. `tensight preflight train.py`, or a module with -m")
+        raise UsageError("name a script, e.g. `tensight preflight train.py`, or a module with -m")
     if is_off():
-        raise UsageError("tensight preflight: TENSIGHT=off switches everything off; unset it")
+        raise UsageError("TENSIGHT=off switches everything off; unset it")
     program = Program(module, words, module=True) if module else Program(words[0], words[1:])
     program.check()
     folder = Settings(run_dir=run_dir, name=f"{program.name}-preflight").folder().absolute()

@@ -14,6 +14,8 @@ from rich.text import Text
 
 from tensight.runs.blocks import plain
 
+_UNBROKEN = 10_000  # columns: a file or a pipe has no edge to wrap at
+
 
 def safe(value: Any) -> Any:
     """A value as JSON can carry it: NaN and infinities become strings.
@@ -37,9 +39,13 @@ def print_json(value: Any) -> None:
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
+    """A table as wide as the terminal, or unbroken where there is none, without columns that nothing fills."""
+    cells = [[plain(str(cell)) for cell in row] for row in rows]
+    filled = [place for place in range(len(headings)) if not cells or any(row[place] for row in cells)]
     table = Table(title=plain(title) or None, box=None, pad_edge=False, title_justify="left", header_style="bold")
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(plain(str(cell))) for cell in row))
-    Console(soft_wrap=not sys.stdout.isatty(), highlight=False).print(table)
+    for place in filled:
+        table.add_column(headings[place], overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(row[place]) for place in filled))
+    width = None if sys.stdout.isatty() else _UNBROKEN
+    Console(width=width, highlight=False).print(table)

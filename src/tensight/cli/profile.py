@@ -80,9 +80,9 @@ def profile(
         _show(show, against, as_json)
         return
     if module is None and not words:
-        raise UsageError("tensight profile: name a script, e.g. `tensight profile train.py`, or a module with -m")
+        raise UsageError("name a script, e.g. `tensight profile train.py`, or a module with -m")
     if is_off():
-        raise UsageError("tensight profile: TENSIGHT=off switches everything off; unset it")
+        raise UsageError("TENSIGHT=off switches everything off; unset it")
     if report is not None and not report.resolve().parent.is_dir():
         raise UsageError(f"--report {report}: the folder {report.resolve().parent} does not exist; make it first")
     from tensight.session.profiling import store_tried, take

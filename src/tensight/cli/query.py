@@ -16,7 +16,7 @@ from tensight.runs.sql import ask
 @click.argument("run", type=click.Path(path_type=Path), metavar="RUN or FILE.parquet")
 @click.argument("sql")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as one JSON object.")
-@click.option("--most", default=50, show_default=True, help="How many rows are printed.")
+@click.option("--most", type=click.IntRange(0), default=50, show_default=True, help="How many rows are printed.")
 def query(run: Path, sql: str, as_json: bool, most: int) -> None:
     """Ask one SELECT of a run: tables stats, steps and hits. A file that was exported is the table stats.
 
@@ -29,10 +29,15 @@ def query(run: Path, sql: str, as_json: bool, most: int) -> None:
     if as_json:
         print_json({"columns": list(answer.columns), "rows": [[_plain(cell) for cell in row] for row in answer]})
         return
-    print_table(answer.columns, [["" if cell is None else cell for cell in row] for row in answer[:most]])
+    print_table(answer.columns, [[_shown(cell) for cell in row] for row in answer[:most]])
     click.echo(
         f"{len(answer)} row{'' if len(answer) == 1 else 's'}" + (f", {most} shown" if len(answer) > most else "")
     )
+
+
+def _shown(cell: object) -> object:
+    """A cell of the table; --json has every digit."""
+    return "" if cell is None else f"{cell:.8g}" if isinstance(cell, float) else cell
 
 
 def _plain(cell: object) -> object:

@@ -13,6 +13,7 @@ import click
 
 from tensight.capture.budget import CREDIT
 from tensight.capture.deep import DeepSteps
+from tensight.control.address import find
 from tensight.dump.settings import DumpSettings
 from tensight.errors import UsageError
 from tensight.records import Watchpoint
@@ -53,9 +54,12 @@ REACTIONS = click.Choice(["pause", "stop", "continue"])
 @click.option("--host", default="127.0.0.1", help="Where the page listens.")
 @click.option("--port", type=click.IntRange(0, 65535), default=None, help="Default: a free port from 8765 on.")
 @click.option(
-    "--tls-cert", type=click.Path(exists=True), default=None, help="Certificate for another host than loopback."
+    "--tls-cert",
+    type=click.Path(exists=True, dir_okay=False),
+    default=None,
+    help="Certificate for another host than loopback.",
 )
-@click.option("--tls-key", type=click.Path(exists=True), default=None, help="Key of the certificate.")
+@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), default=None, help="Key of the certificate.")
 @click.option("--rewind/--no-rewind", default=True, help="Look again at a bad step. Default: on.")
 @click.option(
     "--budget",
@@ -113,12 +117,16 @@ def run(
               tensight run --no-page --report report.json -m package.train
     """
     if module is None and not words:
-        raise UsageError("tensight run: name a script, e.g. `tensight run train.py`, or a module with -m")
+        raise UsageError("name a script, e.g. `tensight run train.py`, or a module with -m")
     program = Program(module, words, module=True) if module else Program(words[0], words[1:])
     program.check()
     elsewhere = None if run_dir is None else address(run_dir)
     if elsewhere is not None:
         run_dir = Settings(name=program.name).folder()
+    if report is not None:
+        _check_report(report)
+    if server:
+        find(server)  # what is no address is wrong use, not a server that is away
     settings = Settings(
         command=(program.target, *program.arguments),
         run_dir=run_dir,
@@ -147,11 +155,17 @@ def run(
         muted=_muted(baseline),
         dump=_dump(dump),
     )
-    if report is not None and not report.resolve().parent.is_dir():
-        raise UsageError(f"--report {report}: the folder {report.resolve().parent} does not exist; make it first")
     with _living_at(elsewhere, run_dir):
         ending = launch(program, settings, report=report)
     _leave(_exit_code(ending, fail_on))
+
+
+def _check_report(report: Path) -> None:
+    """At the end it would be too late to say so."""
+    if report.is_dir():
+        raise UsageError(f"--report {report}: is a folder; name a file")
+    if not report.resolve().parent.is_dir():
+        raise UsageError(f"--report {report}: the folder {report.resolve().parent} does not exist; make it first")
 
 
 @contextmanager

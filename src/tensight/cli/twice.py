@@ -18,7 +18,9 @@ from tensight.runs import open_run
 from tensight.store import Reader
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(
+    short_help="Run a script twice: is it deterministic?", context_settings={"allow_interspersed_args": False}
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--max-steps", type=click.IntRange(1), default=20, show_default=True, help="Steps of each run.")
 @click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")

@@ -13,7 +13,7 @@ import msgspec
 
 from tensight.compare import words
 from tensight.compare.sides import Side
-from tensight.records import Module, TensorInfo
+from tensight.records import Module
 
 _OPERATORS = ("operator", "operator_gradient")
 OUTPUTS = ("output", "activation")
@@ -124,8 +124,3 @@ def dialect(reader: Side) -> str:
 def modules_of(side: Side) -> Mapping[str, Module]:
     """Every module of a run by its path."""
     return side.modules
-
-
-def parameter_key(info: TensorInfo) -> str:
-    """A parameter's own name in PyTorch's words."""
-    return words.slot_of(info.slot)

@@ -9,8 +9,6 @@ import msgspec
 from tensight.compare.alignment import Aligned
 from tensight.compare.preflight import Difference
 
-VERDICTS = ("identical", "rounding", "different", "not_comparable")
-
 
 class Divergence(msgspec.Struct, frozen=True):
     """A place where two runs part: `error` against `floor`, which rounding alone explains."""

@@ -38,7 +38,7 @@ def _lines(found: Comparison) -> Iterator[str]:
         yield f"resumed   {one.what}: {word}" + (f" ({one.why})" if one.why else "")
     yield from _losses(found)
     for number, fault in enumerate(found.faults):
-        yield ("first     " if number == 0 else "also      ") + line(fault)
+        yield ("first     " if number == 0 else "also      ") + line(fault, steps=found.steps > 0)
         if fault.likely_cause:
             yield f"  cause   {fault.likely_cause}"
     guessed = [f"{one.a} = {one.b}" for one in found.aligned[:5]]
@@ -72,14 +72,12 @@ def short(value: object) -> object:
     return value
 
 
-def line(fault: Divergence) -> str:
-    """One fault: where, what, how far."""
+def line(fault: Divergence, *, steps: bool = True) -> str:
+    """One fault: where, what, how far. Checkpoints have no steps."""
     place = fault.module or "the model itself"
     other = f" ({fault.module_b} in B)" if fault.module_b != fault.module else ""
     where = f"  {fault.file}:{fault.line}" if fault.file else ""
     op = f"  {fault.op}" if fault.op else ""
     rank = f", rank {fault.rank}" if fault.rank is not None else ""
-    return (
-        f"{place}{other}  {fault.tensor}{op}  step {fault.step}, {fault.phase}{rank}"
-        f"  error {fault.error:.3g}, floor {fault.floor:.3g}{where}"
-    )
+    when = f"  step {fault.step}, {fault.phase}{rank}" if steps else ""
+    return f"{place}{other}  {fault.tensor}{op}{when}  error {fault.error:.3g}, floor {fault.floor:.3g}{where}"

@@ -23,7 +23,7 @@ _BATCH = 256 << 20  # bytes of one task, once its values are float64
 
 def compare_checkpoints(a: Path, b: Path, workers: Workers | None = None) -> Comparison:
     """Compare two checkpoints parameter by parameter, names mapped."""
-    one, other = checkpoints.read(a), checkpoints.read(b)
+    one, other = checkpoints.read_foreign(a), checkpoints.read_foreign(b)
     pairs, only_a, only_b = paired(one, other)
     preflight = []
     if one.framework != other.framework and one.framework and other.framework:
@@ -124,4 +124,7 @@ def _cause(x: Any, y: Any) -> str:
         return "transposed"
     if np.array_equal(np.sort(x, axis=None), np.sort(y, axis=None)):
         return "the same values in another order"
+    bad = [not np.isfinite(side).all() for side in (x, y)]
+    if bad[0] != bad[1]:
+        return f"NaN or Inf in {'A' if bad[0] else 'B'} alone"
     return "other values: trained further, or not carried over"

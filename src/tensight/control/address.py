@@ -112,7 +112,7 @@ def find(text: str, environ: Mapping[str, str] = os.environ) -> Address:
     """
     host, _, port_text = text.rpartition(":")
     if not host or not port_text.isdecimal() or not 0 < int(port_text) < 65536:
-        raise UsageError(f"A server is given as HOST:PORT, for example 127.0.0.1:8765, not {text!r}.")
+        raise UsageError(f"a server is given as HOST:PORT, for example 127.0.0.1:8765, not {text!r}")
     host = host.strip("[]")
     port = int(port_text)
     try:

@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import socket
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,7 @@ _started: dict[int, subprocess.Popen[bytes]] = {}
 def bind(host: str, port: int | None) -> socket.socket:
     """A listening socket on `port`, or on the first free port from 8765."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    trouble = "none is free"
     for candidate in range(FIRST_PORT, FIRST_PORT + TRIES) if port is None else (port,):
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -38,10 +40,32 @@ def bind(host: str, port: int | None) -> socket.socket:
         except OSError as error:
             listening.close()
             if port is not None:
-                raise UsageError(f"Port {port} of {host} cannot be had: {error.strerror}; choose another.") from None
+                raise UsageError(f"port {port} of {host} cannot be had: {error.strerror}; choose another") from None
+            trouble = error.strerror or str(error)
             continue
         return listening
-    raise UsageError(f"No free port from {FIRST_PORT} to {FIRST_PORT + TRIES - 1} on {host}; choose one by --port.")
+    last = FIRST_PORT + TRIES - 1
+    raise UsageError(f"no port from {FIRST_PORT} to {last} of {host} can be had: {trouble}; choose one by --port")
+
+
+def check_certificate(tls_cert: str | None, tls_key: str | None) -> None:
+    """A certificate that cannot be used is wrong use, and is said before anything is served."""
+    if tls_cert is None:
+        if tls_key is not None:
+            raise UsageError("--tls-key is given without --tls-cert: both are needed")
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls_cert, tls_key)
+    except OSError as error:  # an SSLError is one
+        raise UsageError(f"the certificate {tls_cert} cannot be used: {error.strerror or error}") from None
+
+
+def warning_of(host: str, tls_cert: str | None) -> str:
+    """What is said of a page that others can reach; '' of one on this machine alone."""
+    if is_loopback(host):
+        return ""
+    said = "warning: whoever can reach this machine can reach the page; its token is all that protects it"
+    return said if tls_cert else f"{said}, and is sent in the clear without --tls-cert and --tls-key"
 
 
 def address_of(listening: socket.socket, host: str, token: str, *, tls_cert: str | None = None) -> Address:
@@ -71,6 +95,7 @@ def start(
     tls_key: str | None = None,
 ) -> Address:
     """Serve the page of one run in a new process, and say where. UsageError when the port cannot be had."""
+    check_certificate(tls_cert, tls_key)
     listening = bind(host, port)
     address = address_of(listening, host, secrets.token_urlsafe(24), tls_cert=tls_cert)
     run_dir = run_dir.resolve()

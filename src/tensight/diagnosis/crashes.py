@@ -358,6 +358,15 @@ _PLAIN = {
 }
 
 
+_PACKAGES = {  # module → package, where they differ
+    "torch": "'tensight[torch]'",
+    "mindspore": "'tensight[mindspore]'",
+    "cv2": "opencv-python",
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+
 _LATE = (
     "The stack cannot be trusted: operators run ahead of Python, and the error came out at this line, made before it"
 )
@@ -376,7 +385,7 @@ def explain(crash: Crash) -> dict[str, Any]:
     title = f"{crash.type}: {first}".rstrip(": ")
     if found is None:
         whose = "in the script's own code" if crash.in_user_code else "in a library that the script's line calls"
-        found = Explanation(title, f"{_PLAIN.get(crash.type, 'the call failed')} ({whose})", ())
+        found = Explanation(title, f"{_PLAIN.get(crash.type, 'the call failed')} ({whose})", _missing(crash))
     source = crash.source
     where = {
         "module": crash.module,
@@ -399,6 +408,18 @@ def explain(crash: Crash) -> dict[str, Any]:
         "inputs": [f"{item.name}: {item.words}" for item in crash.inputs],
         "fix": list(found.fix),
     }
+
+
+def _missing(crash: Crash) -> tuple[str, ...]:
+    """What to install, where a module is missing."""
+    match = re.match(r"No module named '([\w.]+)'", crash.message)
+    if crash.type != "ModuleNotFoundError" or match is None:
+        return ()
+    name = match[1].partition(".")[0]
+    return (
+        f"install it in the same Python: python -m pip install {_PACKAGES.get(name, name)}",
+        "a module of your own is found beside the script, or by -m from the folder of its package",
+    )
 
 
 def _product(numbers: Sequence[int]) -> int:

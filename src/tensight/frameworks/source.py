@@ -103,11 +103,21 @@ def source_of(filename: str, line: int, function: str = "") -> Source:
     known = _sources.get((filename, line))
     if known is None:
         code = linecache.getline(filename, line).strip()
-        shown = os.path.abspath(filename) if not filename.startswith("<") else filename
+        shown = _cell(filename) or (os.path.abspath(filename) if not filename.startswith("<") else filename)
         if shown.startswith(_START + os.sep):
             shown = shown[len(_START) + 1 :]
         known = _sources[filename, line] = Source(shown, line, code, "" if function == "<module>" else function)
     return known
+
+
+def _cell(filename: str) -> str:
+    """The cell of a notebook, as its reader knows it: 'In[3]'; '' of any other file."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    name = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    try:
+        return str(name(filename)[1]) if name is not None else ""  # None of a file that is no cell
+    except Exception:  # whatever it is: a version of IPython that names its cells in another way
+        return ""
 
 
 def variable_name(value: object, skip: int = 1) -> str:

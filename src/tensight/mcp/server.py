@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tensight import __version__
 from tensight.errors import MissingExtra, TensightError
 from tensight.mcp.driving import Driving
 from tensight.mcp.reading import Reading
@@ -27,7 +28,7 @@ def build(folder: Path, control: str | None = None) -> MCPServer[Any]:
         from mcp.server import MCPServer
     except ImportError as error:
         raise MissingExtra("mcp", "mcp", "serving agents") from error
-    server: MCPServer[Any] = MCPServer("tensight", instructions=INSTRUCTIONS, log_level="ERROR")
+    server: MCPServer[Any] = MCPServer("tensight", version=__version__, instructions=INSTRUCTIONS, log_level="ERROR")
     tools = list(Reading(folder).tools)
     if control is not None:
         tools += Driving(control).tools

@@ -68,7 +68,7 @@ def finding_block(finding: Finding, *, page: str = "", columns: int | None = Non
     if finding.then:
         lines += _row("then", " → ".join(finding.then), columns)
     for index, fix in enumerate(finding.fix):
-        lines += _row("fix" if index == 0 else "or", fix, columns)
+        lines += _row("fix", fix, columns) if index == 0 else _row("or", fix.removeprefix("or "), columns)
     for index, way in enumerate(finding.confirm):
         lines += _row("confirm" if index == 0 else "", way, columns)
     if page:
@@ -95,7 +95,8 @@ def crash_block(crash: Mapping[str, object], *, columns: int | None = None) -> s
         row = "  ".join(str(where[key]) for key in ("module", "op", "phase") if where.get(key) not in (None, ""))
         if where.get("file"):
             row += f"  ({where['file']}:{where.get('line')})   {where.get('code') or ''}"
-        lines += _row("where", row.strip(), columns)
+        if row.strip():
+            lines += _row("where", row.strip(), columns)
     if crash.get("why"):
         lines += _row("why", str(crash["why"]), columns)
     for key, label in (("inputs", "inputs"), ("fix", "fix")):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import overload
 
 from tensight.records import Finding
-from tensight.runs.blocks import place
+from tensight.runs.blocks import finding_block, place
 from tensight.runs.words import number, paragraph
 from tensight.store import Reader
 
@@ -31,12 +31,15 @@ class Findings(Sequence[Finding]):
         return len(self._findings)
 
     def __eq__(self, other: object) -> bool:
-        return self._findings == other._findings if isinstance(other, Findings) else NotImplemented
+        return self._findings == list(other) if isinstance(other, (Findings, list)) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return "<Findings: " + (", ".join(finding.fault for finding in self) or "none") + ">"
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(finding_block, self)) or "no findings"
 
     def _repr_html_(self) -> str:
         return "".join(_block(finding) for finding in self) or paragraph("No findings.")

@@ -103,14 +103,6 @@ class GraphView:
     def key_of(self, id: int) -> str:
         return f"b{id}" if id < len(self.boxes) else f"n{self.leaves[id - len(self.boxes)]}"
 
-    def keys_above(self, id: int) -> list[str]:
-        """Keys of the boxes around something, outermost first, and its own."""
-        above = [self.key_of(id)]
-        while int(self.parent[id]) > 0:
-            id = int(self.parent[id])
-            above.append(self.key_of(id))
-        return above[::-1]
-
     def group(self, key: str = "b0") -> Group:
         """The inside of a box or range: repeated blocks are folded, and too many items are made ranges."""
         if key[:1] == "f":

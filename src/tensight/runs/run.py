@@ -295,7 +295,9 @@ class Run:
         return report.build(self)
 
     def __repr__(self) -> str:
-        return f"<Run {self.path}: {self.ended}, {self.step_count} steps, {len(self.findings)} findings>"
+        found = len(self.findings)
+        steps = f"{self.step_count} step{'' if self.step_count == 1 else 's'}"
+        return f"<Run {self.path}: {self.ended}, {steps}, {found} finding{'' if found == 1 else 's'}>"
 
     def _repr_html_(self) -> str:
         info = self.info
@@ -336,6 +338,7 @@ def _run_folder(path: Path) -> Path:
         shown = foreign.run_of(path)
         if shown is not None:
             return shown
+    asked = path
     if path.is_file() or path.name.startswith("rank-"):
         path = path.parent  # a file or a rank's part of a run means the run
         if path.name.startswith("rank-"):
@@ -345,6 +348,8 @@ def _run_folder(path: Path) -> Path:
     shown = foreign.run_of(path)
     if shown is not None:
         return shown
+    if asked.is_file():
+        raise FormatError(f"{asked} is a file, not a run: name a folder that `tensight run` has made")
     inside = sorted(child.name for child in path.iterdir() if child.is_dir() and ranks(child))
     if inside:
         some = ", ".join(inside[:5]) + (", …" if len(inside) > 5 else "")

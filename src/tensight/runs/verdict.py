@@ -17,7 +17,11 @@ def nothing_wrong(ended: Ended) -> str:
 
     >>> nothing_wrong("finished"), nothing_wrong("killed")
     ('nothing was found wrong', 'nothing was found wrong so far')
+    >>> nothing_wrong("failed")
+    'nothing else was found wrong'
     """
+    if ended == "failed":
+        return "nothing else was found wrong"
     return "nothing was found wrong" + (" so far" if ended in ("killed", "running") else "")
 
 

@@ -24,4 +24,4 @@ def write_whole(path: str | Path, text: str, what: str) -> None:
             os.unlink(temporary)
             raise
     except OSError as error:
-        raise RunError(f"{what} {target} cannot be written: {error}") from error
+        raise RunError(f"{what} {target} cannot be written: {error.strerror or error}") from error

@@ -16,7 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from tensight.control.address import leave
-from tensight.control.launch import address_of, bind, is_loopback
+from tensight.control.launch import address_of, bind, check_certificate, warning_of
 from tensight.errors import NameNotFound
 from tensight.server import app as application
 from tensight.server.library import Library
@@ -108,7 +108,7 @@ def view(
 ) -> None:
     """Serve the page for a recorded run, or for a folder of them, until Ctrl-C or for so many seconds."""
     if not folder.is_dir():
-        raise NameNotFound(f"There is no folder {folder}; name a run, or a folder of runs.")
+        raise NameNotFound(f"there is no folder {folder}; name a run, or a folder of runs")
     _serve_here(
         folder.resolve(), host, port, open_browser=open_browser, tls_cert=tls_cert, tls_key=tls_key, seconds=seconds
     )
@@ -141,6 +141,7 @@ def _serve_here(
     keep: Path | None = None,
 ) -> None:
     token = secrets.token_urlsafe(24)
+    check_certificate(tls_cert, tls_key)
     listening = bind(host, port)
     address = address_of(listening, host, token, tls_cert=tls_cert)
     mode = "view" if folder is not None else "serve"
@@ -164,11 +165,8 @@ def _serve_here(
     def ready() -> None:
         print(f"page    {page}")
         print(f"tunnel  {address.tunnel}")
-        if not is_loopback(host):
-            print(
-                "warning: everybody who can reach this machine can reach this page; the token is all that protects it",
-                file=sys.stderr,
-            )
+        if warning := warning_of(host, tls_cert):
+            print(warning, file=sys.stderr)
         if mode == "serve":
             print(f"waiting for trainings: tensight run --server {address.netloc} train.py")
         sys.stdout.flush()

@@ -56,7 +56,7 @@ def companions(session: Session) -> list[Companion]:
         found.append(Notifying(settings.notify, str(session.folder)))
     found.append(Acting(session.recorder, _say(session)))
     found.append(Auditing(session.recorder))
-    found.append(Listening(session.recorder, session.folder, lambda: session.has_trained))
+    found.append(_listening(session))
     found.append(Launching(session.recorder, session.folder, _say(session), lambda: _launch(session)))
     found.append(Agreeing(session.recorder, session.folder))
     # a thread more: only where there is one already, somebody to hear of it, or ranks that may wait for each other
@@ -74,6 +74,16 @@ def child_companions(session: Session) -> list[Companion]:
     if any(isinstance(one, Controlling) for one in found):
         found.append(_stalling(session, found))
     return found
+
+
+def _listening(session: Session) -> Listening:
+    """What the script prints is kept, and the status line goes out of its way."""
+    voice = session.voice if isinstance(session.voice, Terminal) else None
+    make_room = voice.make_room if voice is not None else lambda: None
+    listening = Listening(session.recorder, session.folder, lambda: session.has_trained, make_room)
+    if voice is not None:
+        voice.in_a_line = lambda: listening.in_a_line
+    return listening
 
 
 def _dumping(session: Session, say: Callable[[str], None], *, child: bool = False) -> list[Companion]:

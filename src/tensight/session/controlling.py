@@ -83,7 +83,7 @@ def controlling(session: Session, say: Callable[[str], None]) -> Companion:
     try:
         return _controlling(session, say)
     except (TensightError, OSError) as error:
-        say(f"there is no page: {error}; the run is recorded all the same")
+        say(f"there is no page: {str(error).rstrip('.')}; the run is recorded all the same")
         return Companion()
 
 
@@ -105,8 +105,8 @@ def _controlling(session: Session, say: Callable[[str], None]) -> Controlling:
         address.leave_beside(where, session.folder)
         say(f"page    {where.page(f'/run/{quote(session.folder.name)}')}")
         say(f"tunnel  {where.tunnel}")
-        if not launch.is_loopback(settings.host):
-            say("warning: whoever can reach this machine can reach the page; its token is all that protects it")
+        if warning := launch.warning_of(settings.host, settings.tls_cert):
+            say(warning)
     else:
         where = partial(address.find_beside, session.folder)
     return Controlling(

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from tensight.errors import TensightError
 from tensight.records import Finding
+from tensight.records.run import Ended
 from tensight.runs import open_run
 from tensight.runs import report as reports
 from tensight.runs.blocks import crash_block
+from tensight.runs.verdict import nothing_wrong
 from tensight.session import startup
 from tensight.session.companions import companions
 from tensight.session.crashing import crash_of
@@ -82,15 +84,17 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
         findings = tuple(session.findings)
     for finding in findings:
         terminal.say(finding)
-    _last_words(session, terminal, steps, len(findings))
+    _last_words(session, terminal, steps, len(findings), crashed=crashed)
     return Ending(outcome.exit_code, findings, hits)
 
 
-def _last_words(session: Session, terminal: Terminal, steps: int, findings: int) -> None:
+def _last_words(session: Session, terminal: Terminal, steps: int, findings: int, *, crashed: bool) -> None:
     end = session.end
     cost = f", watching took {end.watch_seconds:.1f} s" if end and end.watch_cost else ""
     if end and end.watch_cost and end.watch_seconds > 1:
         cost += f" ({100 * (end.watch_cost - 1):.1f} %)"
-    verdict = f"{findings} finding{'' if findings == 1 else 's'}" if findings else "nothing was found wrong"
-    terminal.line(f"{steps} steps{cost}; {verdict}")
+    ended: Ended = "failed" if crashed else "finished"
+    verdict = f"{findings} finding{'' if findings == 1 else 's'}" if findings else nothing_wrong(ended)
+    made = f"{steps} step{'' if steps == 1 else 's'}" + (", then the script failed" if crashed else "")
+    terminal.line(f"{made}{cost}; {verdict}")
     terminal.line(f"recorded in {session.folder}; see it again: tensight view {session.folder}")

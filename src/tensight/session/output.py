@@ -27,12 +27,20 @@ MOST_WAITING = 2000  # lines between two writes; more than that nobody reads
 
 class Listening(Companion):
     """Listens to standard output and error while the script runs. `known` tells whether it is known which rank this
-    process is: what is printed before that waits."""
+    process is: what is printed before that waits. `make_room` is called before the script prints: a line of ours may
+    stand where its text shall go."""
 
-    def __init__(self, recorder: Recorder, folder: Path, known: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        folder: Path,
+        known: Callable[[], bool] = lambda: True,
+        make_room: Callable[[], None] = lambda: None,
+    ) -> None:
         self._recorder = recorder
         self._folder = folder
         self._known = known
+        self._make_room = make_room
         self._pid = os.getpid()
         self._lines: list[Line] = []
         self._open: dict[str, str] = {}  # what was written of a line that has not ended
@@ -50,6 +58,7 @@ class Listening(Companion):
         original = stream.write
 
         def write(text: str) -> int:
+            self._before()
             count = original(text)
             try:
                 self._heard(name, text)
@@ -68,6 +77,18 @@ class Listening(Companion):
 
         if hasattr(stream, "__dict__"):
             self._restore.append(restore)
+
+    def _before(self) -> None:
+        try:
+            if os.getpid() == self._pid and not _is_ours():
+                self._make_room()
+        except Exception as error:  # the script prints all the same
+            self._recorder.failed("output", error)
+
+    @property
+    def in_a_line(self) -> bool:
+        """Whether the script has begun a line and not ended it, as a progress bar does."""
+        return any(self._open.values())
 
     def _heard(self, name: str, text: str) -> None:
         if os.getpid() != self._pid or _is_ours() or not isinstance(text, str):

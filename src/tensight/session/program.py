@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
+import importlib.util
 import io
 import os
 import runpy
@@ -10,6 +12,7 @@ import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from tensight.errors import UsageError
@@ -42,6 +45,8 @@ class Program:
         return self.target.rpartition(".")[2] if self.module else Path(self.target).stem
 
     def check(self) -> None:
+        if self.module and not _has_module(self.target.partition(".")[0]):
+            raise UsageError(f"-m {self.target}: there is no such module here; a script is named without -m")
         if not self.module and not Path(self.target).is_file():
             raise UsageError(f"{self.target}: there is no such script; give a path to a Python file")
 
@@ -75,6 +80,13 @@ class Program:
         sys.argv = [self.target, *self.arguments]
         sys.path[0] = os.getcwd()
         runpy.run_module(self.target, run_name="__main__", alter_sys=True)
+
+
+def _has_module(name: str) -> bool:
+    """Whether there is a module or package of this name; nothing of it is run to find out."""
+    with contextlib.suppress(ValueError, ImportError):  # what is loaded and has no spec, or a name that is none
+        return bool(name in sys.modules or PathFinder.find_spec(name, [os.getcwd()]) or importlib.util.find_spec(name))
+    return False
 
 
 def _exit_code(stop: SystemExit) -> int:

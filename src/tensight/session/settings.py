@@ -53,6 +53,15 @@ class Settings:
 
     def folder(self) -> Path:
         """Where the run goes: as given, or the first free `runs/<name>-<n>`; made here, so that it stays free."""
+        try:
+            return self._made()
+        except OSError as error:
+            place = self.run_dir or Path("runs").absolute()
+            raise UsageError(
+                f"the run cannot be recorded in {place}: {error.strerror or error}; give another --run-dir"
+            ) from None
+
+    def _made(self) -> Path:
         if self.run_dir is not None:
             if self.run_dir.exists() and not self.run_dir.is_dir():
                 raise UsageError(f"--run-dir {self.run_dir}: is a file; name a folder")

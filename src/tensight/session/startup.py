@@ -32,12 +32,6 @@ def offer(folder: Path, settings: Settings) -> None:
         os.environ["PYTHONPATH"] = str(FOLDER) + (os.pathsep + path if path else "")
 
 
-def withdraw() -> None:
-    """Processes started from here on are none of ours."""
-    os.environ.pop(RUN, None)
-    os.environ.pop(OPTIONS, None)
-
-
 def begin() -> None:
     """In a started process: watch it when it trains. Called by `sitecustomize`."""
     folder = os.environ.get(RUN, "")

@@ -33,6 +33,7 @@ class Terminal:
         self._speed = 0.0
         self._said: set[str] = set()
         self.page_of: Callable[[Finding], str] = lambda finding: ""  # where the page shows a finding
+        self.in_a_line: Callable[[], bool] = lambda: False  # the script has begun a line: there is no room for ours
         self.memory = 0  # bytes held for rewind, shown in the status line
         self.rewinds = False  # bad steps are looked at again: their findings are said when that has ended
 
@@ -54,7 +55,7 @@ class Terminal:
             self.line(step_check_line(record.loss, record.observations, tensors, networks))
 
     def step(self, record: StepRecord, cost: float | None) -> None:
-        if not self._live or self._quiet:
+        if not self._live or self._quiet or self.in_a_line():
             return
         now = time.perf_counter()
         if now < self._next:
@@ -106,7 +107,13 @@ class Terminal:
         said = plain(f"{type(error).__name__}: {error}", 200)
         self.line(f"an error inside Tensight ({where}) was held back; the training goes on. {said}")
 
+    def make_room(self) -> None:
+        """The script is about to print: the status line goes out of its way."""
+        if self._shown:
+            self._clear()
+            self._stream.flush()
+
     def _clear(self) -> None:
         if self._shown:
-            self._stream.write("\r" + " " * self._shown + "\r")
-            self._shown = 0
+            shown, self._shown = self._shown, 0
+            self._stream.write("\r" + " " * shown + "\r")

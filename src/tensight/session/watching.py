@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import TypeVar
 
 from tensight.errors import UsageError
-from tensight.records import Finding, Watchpoint
+from tensight.records import Watchpoint
 from tensight.runs import Run, open_run
+from tensight.runs.findings import Findings
 from tensight.session.crashing import crash_of
 from tensight.session.session import Companions, Session, is_off
 from tensight.session.settings import Settings
@@ -80,9 +81,9 @@ class Watching:
         return None if self._session is None else self._session.folder
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> Findings:
         """What went wrong so far, most certain root cause first."""
-        return [] if self._session is None else self._session.findings
+        return Findings(() if self._session is None else self._session.findings)
 
     @property
     def run(self) -> Run:
@@ -93,6 +94,16 @@ class Watching:
 
     def _repr_html_(self) -> str:
         return "" if self._session is None else self.run._repr_html_()
+
+
+def _name(program: str) -> str:
+    """What a run is called after: the script; a notebook's is that of its kernel's launcher, which says nothing.
+
+    >>> _name("src/train.py"), _name("/site-packages/ipykernel_launcher.py"), _name("")
+    ('train', 'notebook', 'notebook')
+    """
+    stem = Path(program).stem
+    return stem if stem and not stem.endswith("kernel_launcher") else "notebook"
 
 
 def watch(
@@ -117,7 +128,7 @@ def watch(
     settings = Settings(
         command=tuple(sys.argv),
         run_dir=Path(run_dir) if run_dir is not None else None,
-        name=Path(sys.argv[0]).stem or "notebook",
+        name=_name(sys.argv[0]),
         budget=budget,
         level=level,  # type: ignore[arg-type]
         watchpoints=tuple(points),

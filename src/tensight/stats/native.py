@@ -152,9 +152,7 @@ def describe() -> str:
     True
     """
     if available() and _kernel is not None:
-        others = [name for name in _kernel.runs_here if name != instructions()]
-        also = f" (could also use {', '.join(others)})" if others else ""
-        return f"the native kernel runs with {instructions()} instructions{also}, from {_kernel.path}"
+        return f"the native kernel runs, with {instructions()} instructions"
     return f"there is no native kernel: {_reason}; statistics take a slower way"
 
 

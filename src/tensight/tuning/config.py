@@ -18,6 +18,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _LARGEST_FILE = 1 << 16  # the reader of YAML takes seconds for more
 _MOST_VALUES = 10_000
 _DEEPEST = 20
+_DEEPEST_BRACKETS = 100
 _KEYS = {
     "command",
     "parameters",
@@ -89,6 +90,7 @@ def load(path: Path) -> Config:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from None
+    _shallow(text, path)
     try:
         found = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -97,6 +99,15 @@ def load(path: Path) -> Config:
         raise UsageError(f"{path}: must hold keys like command and parameters")
     _limited(found, path)
     return parse(found, name=path.stem, where=str(path))
+
+
+def _shallow(text: str, path: Path) -> None:
+    """Brackets within brackets are refused before they are parsed, which takes time by the square of their depth."""
+    depth = 0
+    for char in text:
+        depth = max(0, depth + (char in "[{") - (char in "]}"))
+        if depth > _DEEPEST_BRACKETS:
+            raise UsageError(f"{path}: holds brackets more than {_DEEPEST_BRACKETS} deep, and is no search")
 
 
 def _limited(found: Any, path: Path) -> None:

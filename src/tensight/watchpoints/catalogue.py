@@ -117,11 +117,11 @@ def find(word: str) -> type[Condition]:
         words = {spelt: condition for condition in CONDITIONS.values() for spelt in _spellings(condition)}
         near = difflib.get_close_matches(word.lower()[:80], words, 1)
         hint = (
-            f"did you mean {words[near[0]].code} ({words[near[0]].name})"
+            f"did you mean {words[near[0]].code} ({words[near[0]].name})?"
             if near
-            else f"there are {', '.join(CONDITIONS)}"
+            else f"there are {', '.join(CONDITIONS)}."
         )
-        raise SpecError(f"there is no condition {shortened(word)!r}: {hint}.")
+        raise SpecError(f"there is no condition {shortened(word)!r}: {hint}")
     return found
 
 

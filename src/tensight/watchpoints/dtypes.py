@@ -36,15 +36,6 @@ def is_float(dtype: str) -> bool:
     return not plain(dtype).startswith(("int", "uint", "bool", "long", "short", "char", "byte"))
 
 
-def is_low_precision(dtype: str) -> bool:
-    """
-    >>> is_low_precision("float8_e4m3fn"), is_low_precision("float32")
-    (True, False)
-    """
-    word = plain(dtype)
-    return word in _FLOATS and word not in ("float32", "float64")
-
-
 def bounds(dtype: str) -> tuple[float, float] | tuple[int, int] | None:
     """The smallest and largest finite value of a dtype; None where the dtype is not known.
 

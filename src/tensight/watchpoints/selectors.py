@@ -168,8 +168,8 @@ def _term(text: str) -> Term:
     if kind is not None and kind != "*":
         if kind not in KINDS:
             near = difflib.get_close_matches(kind, KINDS, 1)
-            hint = f"did you mean {near[0]!r}" if near else f"kinds are {', '.join(KINDS)}"
-            raise SpecError(f"there is no kind {shortened(kind)!r} of tensors in {shortened(text)!r}: {hint}.")
+            hint = f"did you mean {near[0]!r}?" if near else f"kinds are {', '.join(KINDS)}."
+            raise SpecError(f"there is no kind {shortened(kind)!r} of tensors in {shortened(text)!r}: {hint}")
         kinds = KINDS[kind]
     if not rest or any(letter.isspace() or letter in '[]:"()' for letter in rest):
         raise SpecError(f"{shortened(text)!r} is no selector: write 'kind:glob', e.g. 'gradient:encoder.*.weight'.")

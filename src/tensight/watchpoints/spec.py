@@ -90,7 +90,7 @@ def _option(name: str, value: str) -> Any:
         try:
             value = json.loads(value, strict=False)
         except ValueError:
-            raise SpecError(f"{name}={shortened(value)} is not a quoted text.") from None
+            raise SpecError(f"{name}={shortened(value)!r} is not a quoted text.") from None
     if name in LEAST:
         return int(value) if re.fullmatch(r"\d{1,18}", value, re.ASCII) else value
     return value

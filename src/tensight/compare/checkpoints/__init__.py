@@ -8,6 +8,7 @@ from pathlib import Path
 from tensight.compare.checkpoints import mindspore_file, safetensors_file, shards, torch_file, torch_writing
 from tensight.compare.checkpoints.entry import Checkpoint, Entry, Plain, mapped
 from tensight.errors import CheckpointError, UsageError
+from tensight.workers.limited import try_reading
 
 Write = Callable[[Path, Iterable[Entry], dict[str, Plain], str], None]
 
@@ -32,6 +33,13 @@ def read(path: str | Path) -> Checkpoint:
     if not checkpoint.framework:
         checkpoint.framework = guessed(checkpoint.entries)
     return checkpoint
+
+
+def read_foreign(path: str | Path) -> Checkpoint:
+    """Open a checkpoint that somebody else may have written: a child with little memory and time reads it first."""
+    path = Path(path)
+    try_reading(read, path)
+    return read(path)
 
 
 def _reader(head: bytes, size: int, path: Path) -> Callable[[Path], Checkpoint]:
@@ -79,4 +87,4 @@ def writer(path: Path) -> tuple[Write, str]:
     return WRITERS[path.suffix]
 
 
-__all__ = ["WRITERS", "Checkpoint", "Entry", "Plain", "guessed", "is_checkpoint", "read", "writer"]
+__all__ = ["WRITERS", "Checkpoint", "Entry", "Plain", "guessed", "is_checkpoint", "read", "read_foreign", "writer"]

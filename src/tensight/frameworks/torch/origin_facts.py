@@ -58,10 +58,6 @@ def name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def shape_words(tensor: torch.Tensor) -> str:
-    return f"{name_of(tensor.dtype)}[{', '.join(map(str, tensor.shape))}]"
-
-
 def numbers(tensor: torch.Tensor) -> dict[str, Fact]:
     """Counts and range of one tensor."""
     found: dict[str, Fact] = {

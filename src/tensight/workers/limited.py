@@ -1,0 +1,154 @@
+"""A child with little memory and time that takes a stranger's file apart before we do.
+
+The parsers check what a file claims before they believe it. Should one be fooled all the same, it is the child that
+fills its memory, hangs or dies, and the file is refused in one sentence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, NoReturn
+
+from tensight.errors import CheckpointError, TensightError
+
+MEMORY = 1 << 30  # bytes beyond what the child begins with, and four times the size of the file
+SECONDS = 60.0  # and one more for each ten megabytes
+_REFUSED, _MEMORY, _BROKEN = 3, 4, 5
+_LONGEST = 1 << 16  # bytes of a sentence
+
+Read = Callable[[Path], object]
+
+
+def try_reading(read: Read, path: Path, *, memory: int = MEMORY, seconds: float = SECONDS) -> None:
+    """Have a child read a file; what it says of it, or comes to, is a CheckpointError here.
+
+    `read` is a function of a module. Where this process has several threads the child is a fresh interpreter: a copy
+    could hold a lock for ever.
+    """
+    with contextlib.suppress(OSError):
+        size = path.stat().st_size
+        memory, seconds = memory + 4 * size, seconds + size / 1e7
+    if not hasattr(os, "fork"):
+        return
+    start = _forked if threading.active_count() == 1 else _spawned
+    child, pipe = start(read, path, memory, seconds)
+    with pipe:
+        said, status = _end_of(child, pipe, seconds)
+    code = os.waitstatus_to_exitcode(status)
+    if code == _REFUSED:
+        raise CheckpointError(said.decode(errors="replace") or f"{path} is refused")
+    if code == _MEMORY:
+        raise CheckpointError(f"{path} is refused: reading it takes more memory than a file of its size needs")
+    if code in (-signal.SIGKILL, -signal.SIGXCPU):
+        raise CheckpointError(f"{path} is refused: reading it takes more than {seconds:.0f} seconds")
+    if code:
+        raise CheckpointError(f"{path} is refused: it breaks what reads it")
+
+
+def limit_own_memory() -> None:
+    """Half of the machine's memory for a process that only reads: the other half is for a training beside it."""
+    with contextlib.suppress(ValueError, OSError):
+        whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        _limit(resource.RLIMIT_DATA, max(whole // 2, 2 * MEMORY))
+
+
+def _end_of(child: int, pipe: IO[bytes], seconds: float) -> tuple[bytes, int]:
+    """What a child says until it ends, and how it ended; it is killed when its time is over."""
+    said = b""
+    deadline = time.monotonic() + seconds
+    try:
+        while True:
+            ready, _, _ = select.select((pipe,), (), (), max(0.0, deadline - time.monotonic()))
+            piece = os.read(pipe.fileno(), _LONGEST) if ready else b""
+            if not piece:
+                break
+            said = (said + piece)[:_LONGEST]
+        if not ready:
+            os.kill(child, signal.SIGKILL)
+    except BaseException:  # Ctrl-C: nobody waits for it any more
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        _, status = os.waitpid(child, 0)
+    return said, status
+
+
+def _forked(read: Read, path: Path, memory: int, seconds: float) -> tuple[int, IO[bytes]]:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _work(read, path, memory, seconds, writing)
+    os.close(writing)
+    return child, os.fdopen(reading, "rb", buffering=0)
+
+
+def _spawned(read: Read, path: Path, memory: int, seconds: float) -> tuple[int, IO[bytes]]:
+    words = (f"{read.__module__}:{read.__qualname__}", str(path), str(memory), str(seconds))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tensight.workers.limited", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TENSIGHT": "off", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert process.stdout is not None
+    process.returncode = 0  # it is waited for here, not by what is left of this object
+    return process.pid, process.stdout
+
+
+def _work(read: Read, path: Path, memory: int, seconds: float, writing: int) -> NoReturn:
+    """The child: limits first, then the file; nothing of its parent's is run when it leaves."""
+    code = _BROKEN
+    faulthandler.disable()  # what a child dies of is said in a sentence, and need not fill the screen
+    try:
+        _limit(resource.RLIMIT_DATA, _data() + memory)
+        _limit(resource.RLIMIT_CPU, int(seconds) + 1)
+        _limit(resource.RLIMIT_CORE, 0)
+        read(path)
+        code = 0
+    except TensightError as error:
+        code = _REFUSED
+        os.write(writing, str(error).encode()[:_LONGEST])
+    except MemoryError:
+        code = _MEMORY
+    except BaseException:
+        pass
+    finally:
+        os._exit(code)
+
+
+def _limit(what: int, value: int) -> None:
+    with contextlib.suppress(ValueError, OSError):  # a system that knows no such limit, or has a lower one
+        _, hard = resource.getrlimit(what)
+        resource.setrlimit(what, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+
+
+def _data() -> int:
+    """Bytes that count as this process's data now."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    return 1 << 30
+
+
+def main(words: list[str]) -> NoReturn:
+    """`python -m tensight.workers.limited MODULE:FUNCTION FILE MEMORY SECONDS`"""
+    module, _, name = words[0].partition(":")
+    read: Read = getattr(importlib.import_module(module), name)
+    _work(read, Path(words[1]), int(words[2]), float(words[3]), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
