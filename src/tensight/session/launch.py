@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from tensight.session.crashing import crash_of
 from tensight.session.debugger import breakpoints
 from tensight.session.program import Outcome, Program
 from tensight.session.session import Companions, Session, ended_word, is_off
-from tensight.session.settings import Settings
+from tensight.session.settings import Settings, rank, ranks
 from tensight.session.terminal import Terminal
 
 
@@ -41,9 +42,11 @@ def launch(
     """Run a program under the debugger in this process. The program's own exit code is kept."""
     if is_off():
         return Ending(program.run().exit_code)
-    terminal = terminal or Terminal()
+    terminal = terminal or Terminal(rank=rank() if ranks() > 1 else 0)
     session = Session(settings, terminal, companions)
     session.start()
+    if ranks() > 1:
+        terminal.first_to_say = lambda words: _first_to_say(session.folder, words)
     startup.offer(session.folder, settings)
     with breakpoints():
         outcome = program.run()
@@ -82,8 +85,22 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
         findings = tuple(session.findings)
     for finding in findings:
         terminal.say(finding)
-    _last_words(session, terminal, steps, len(findings))
+    if not terminal.rank:
+        _last_words(session, terminal, steps, len(findings))
     return Ending(outcome.exit_code, findings, hits)
+
+
+def _first_to_say(folder: Path, words: str) -> bool:
+    """Whether no other rank of this run has said so: the first one leaves a mark."""
+    mark = folder / "said" / hashlib.sha256(words.encode()).hexdigest()[:16]
+    try:
+        mark.parent.mkdir(exist_ok=True)
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except OSError:
+        return True  # twice is better than never
+    return True
 
 
 def _last_words(session: Session, terminal: Terminal, steps: int, findings: int) -> None:
@@ -92,5 +109,6 @@ def _last_words(session: Session, terminal: Terminal, steps: int, findings: int)
     if end and end.watch_cost and end.watch_seconds > 1:
         cost += f" ({100 * (end.watch_cost - 1):.1f} %)"
     verdict = f"{findings} finding{'' if findings == 1 else 's'}" if findings else "nothing was found wrong"
-    terminal.line(f"{steps} steps{cost}; {verdict}")
+    several = f" on {ranks()} ranks" if ranks() > 1 else ""
+    terminal.line(f"{steps} steps{several}{cost}; {verdict}")
     terminal.line(f"recorded in {session.folder}; see it again: tensight view {session.folder}")
