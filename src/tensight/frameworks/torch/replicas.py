@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import sys
 import weakref
+from types import FrameType
 from typing import Any
 
 import torch
 
 from tensight.frameworks.patches import Patches
-from tensight.frameworks.source import user_source
+from tensight.frameworks.source import is_user_file, source_of, user_source
 from tensight.frameworks.torch.networks import Networks
 from tensight.frameworks.torch.watching import Watching
 from tensight.records import Part, Source
@@ -138,8 +139,8 @@ class Replicas:
         """An outermost module is about to be called."""
         if not self._stages:
             self._watch_stages()
-        if self._wrappers:
-            self._line = user_source()
+        if self._wrappers and not self._forwarded and not self._averaged:
+            self._line = _line_outside() or user_source()
 
     def _watch_stages(self) -> None:
         """A schedule of pipeline stages divides gradients by the number of micro-batches itself; it is loaded late."""
@@ -297,6 +298,19 @@ class Replicas:
             return result
 
         return collective
+
+
+def _line_outside() -> Source | None:
+    """The user's line that is running outside the methods of modules: one of the wrapped module may call its parts."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        code = frame.f_code
+        if is_user_file(code.co_filename):
+            first = code.co_varnames[0] if code.co_argcount else ""
+            if not isinstance(frame.f_locals.get(first), torch.nn.Module):
+                return source_of(code.co_filename, frame.f_lineno, code.co_name)
+        frame = frame.f_back
+    return None
 
 
 def _few(tensor: torch.Tensor) -> list[float]:
