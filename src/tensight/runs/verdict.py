@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 def nothing_wrong(ended: Ended) -> str:
     """What is said when there is no finding.
 
-    >>> nothing_wrong("finished"), nothing_wrong("killed")
-    ('nothing was found wrong', 'nothing was found wrong so far')
+    >>> nothing_wrong("finished"), nothing_wrong("killed"), nothing_wrong("failed")
+    ('nothing was found wrong', 'nothing was found wrong so far', 'nothing was found wrong beside the failure')
     """
-    return "nothing was found wrong" + (" so far" if ended in ("killed", "running") else "")
+    more = {"killed": " so far", "running": " so far", "failed": " beside the failure"}
+    return "nothing was found wrong" + more.get(ended, "")
 
 
 def gone_ranks(run: Run) -> list[str]:

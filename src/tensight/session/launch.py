@@ -12,6 +12,7 @@ from tensight.records import Finding
 from tensight.runs import open_run
 from tensight.runs import report as reports
 from tensight.runs.blocks import crash_block
+from tensight.runs.verdict import nothing_wrong
 from tensight.session import startup
 from tensight.session.companions import companions
 from tensight.session.crashing import crash_of
@@ -105,10 +106,11 @@ def _first_to_say(folder: Path, words: str) -> bool:
 
 def _last_words(session: Session, terminal: Terminal, steps: int, findings: int) -> None:
     end = session.end
+    ended = end.ended if end is not None else "finished"
     cost = f", watching took {end.watch_seconds:.1f} s" if end and end.watch_cost else ""
     if end and end.watch_cost and end.watch_seconds > 1:
         cost += f" ({100 * (end.watch_cost - 1):.1f} %)"
-    verdict = f"{findings} finding{'' if findings == 1 else 's'}" if findings else "nothing was found wrong"
+    verdict = f"{findings} finding{'' if findings == 1 else 's'}" if findings else nothing_wrong(ended)
     several = f" on {ranks()} ranks" if ranks() > 1 else ""
     terminal.line(f"{steps} steps{several}{cost}; {verdict}")
     terminal.line(f"recorded in {session.folder}; see it again: tensight view {session.folder}")
