@@ -73,10 +73,11 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
         terminal.block(crash_block(crash))
     findings: tuple[Finding, ...] = ()
     hits = steps = 0
+    count = ranks()
     try:
         # as recorded, by every rank: reading the run again costs little and shows that it can be read
         run = open_run(session.folder)
-        steps = run.step_count
+        steps, count = run.step_count, reports.rank_count(run)
         findings = tuple(f for f in run.findings if f.key not in session.settings.muted and not f.muted)
         hits = sum(1 for hit in run.hits if not hit.recommended and hit.error is None)
         if target is not None:
@@ -87,7 +88,7 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
     for finding in findings:
         terminal.say(finding)
     if not terminal.rank:
-        _last_words(session, terminal, steps, len(findings))
+        _last_words(session, terminal, steps, count, len(findings))
     return Ending(outcome.exit_code, findings, hits)
 
 
@@ -104,13 +105,13 @@ def _first_to_say(folder: Path, words: str) -> bool:
     return True
 
 
-def _last_words(session: Session, terminal: Terminal, steps: int, findings: int) -> None:
+def _last_words(session: Session, terminal: Terminal, steps: int, count: int, findings: int) -> None:
     end = session.end
     ended = end.ended if end is not None else "finished"
     cost = f", watching took {end.watch_seconds:.1f} s" if end and end.watch_cost else ""
     if end and end.watch_cost and end.watch_seconds > 1:
         cost += f" ({100 * (end.watch_cost - 1):.1f} %)"
     verdict = f"{findings} finding{'' if findings == 1 else 's'}" if findings else nothing_wrong(ended)
-    several = f" on {ranks()} ranks" if ranks() > 1 else ""
+    several = f" on {count} ranks" if count > 1 else ""
     terminal.line(f"{steps} steps{several}{cost}; {verdict}")
     terminal.line(f"recorded in {session.folder}; see it again: tensight view {session.folder}")
