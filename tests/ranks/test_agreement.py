@@ -81,6 +81,8 @@ def told(kind: str, *by_rank: list[int], ranks: int | None = None, words: tuple[
         ("exchanged", ([1, 2], [3, 4]), 0),  # put together a moment ago, and not alike
         ("start", ([1], [3]), 0),
         ("forgotten", ([1, 2, 3], [1, 4, 5]), 1),  # nobody was seen to average it, and alike at first
+        ("single", ([1, 2, 3], [1, 4, 5]), 1),  # nobody averages anything
+        ("single", ([1, 2, 3], [4, 5, 6]), None),
         ("forgotten", ([1, 2, 3], [4, 5, 6]), None),  # parts of one network, which belong to each rank
     ],
 )

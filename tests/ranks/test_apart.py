@@ -26,6 +26,7 @@ from tensight.records import (
     TensorInfo,
     Where,
 )
+from tensight.runs.ranks import disagreement
 from tensight.runs.ranks_causes import refined
 from tensight.runs.ranks_statistics import statistics_apart
 from tensight.store import Reader, Writer
@@ -123,6 +124,32 @@ def test_statistics_that_each_rank_keeps_for_itself(
     assert [(one.fault, one.where.parameter) for one in said] == (
         [("replicas_diverge", "bn.running_var")] if found else []
     )
+
+
+SINGLE = Part("agreement", "s", "single", {"network": "net", "ranks": "0 1"}, MADE, ("0.weight",))
+
+
+@pytest.mark.parametrize(
+    ("rates", "more", "found"),
+    [
+        ((0.1, 0.1), [], True),
+        ((0.1, 0.2), [], False),  # each rank tries something of its own
+        ((0.1, 0.1), [Part("exchange", "all_reduce", "all_reduce")], False),  # averaged now and then
+    ],
+)
+def test_ranks_that_begin_alike_and_never_average_anything(
+    rates: tuple[float, float], more: list[Part], found: bool, tmp_path: Path
+) -> None:
+    def record(rank: int, step: int) -> dict[str, Any]:
+        sums = f"{1 if step == 0 else 10 * step + rank:016x}"
+        return {"events": (Event("agreement", part="s", values={"update": step, "step": step, "sums": sums}),)}
+
+    readers = recorded(tmp_path, [[optimizer(lr=rate), SINGLE, *more] for rate in rates], record)
+    said = disagreement(readers)
+    assert [(one.fault, one.since_step, one.where.line) for one in said] == (
+        [("replicas_diverge", 0, 7)] if found else []
+    )
+    assert not said or "each process trains by its own data alone" in said[0].why
 
 
 def test_epochs_that_are_shuffled_alike_are_a_finding() -> None:

@@ -14,7 +14,13 @@ AT_FIRST = "weights differ before the first update"  # the evidence by which suc
 
 def conclude(event: Event, parts: Iterable[Part]) -> Finding:
     """The finding that a difference between ranks stands for, where it is found by reading a run."""
-    special = {"gradient": not_averaged, "forgotten": _forgotten, "start": _apart_at_first, "collective": out_of_order}
+    special = {
+        "gradient": not_averaged,
+        "forgotten": _forgotten,
+        "single": _never_averaged,
+        "start": _apart_at_first,
+        "collective": out_of_order,
+    }
     if event.values.get("kind") == "exchanged":
         return _not_written_back(event, next((part for part in parts if part.kind == "exchange"), None))
     return special.get(str(event.values.get("kind")), diverged)(event, _wrapper(parts))
@@ -129,6 +135,32 @@ def _forgotten(event: Event, wrapper: Part | None) -> Finding:
         ),
         evidence=_evidence(event),
         fix=(f"all_reduce the gradient of {name} too, and divide it by the number of ranks, before the update",),
+        confirm=(f"broadcast {name} from rank 0 after a step and compare it with the own one",),
+    )
+
+
+def _never_averaged(event: Event, _: Part | None) -> Finding:
+    """Ranks that begin alike and train each for itself."""
+    name, step, agreed = str(event.values.get("name", "")), _step(event), event.values.get("agreed")
+    since = agreed if isinstance(agreed, int) and step - agreed == 1 else step  # the update before made them differ
+    return Finding(
+        fault=DIVERGE,
+        category="distributed",
+        title="nobody averages gradients: each rank trains its own replica, and they diverge",
+        confidence=0.8,
+        since_step=since,
+        where=_where(event, None),
+        why=(
+            f"the ranks began with the same weights, and before the update of step {step} {name}{_more(event)} was not"
+            f" the same on all of them: {_ranks(event)}. No wrapper (DistributedDataParallel) was made, and neither"
+            " gradients nor weights were all-reduced in the whole run: each process trains by its own data alone, and"
+            " its replica differs more and more from the others"
+        ),
+        evidence=_evidence(event),
+        fix=(
+            "wrap the model: DistributedDataParallel(model), and call the wrapper",
+            "or average gradients before each update: dist.all_reduce(p.grad); p.grad /= dist.get_world_size()",
+        ),
         confirm=(f"broadcast {name} from rank 0 after a step and compare it with the own one",),
     )
 

@@ -48,7 +48,8 @@ class Told(msgspec.Struct, frozen=True):
 class Difference(msgspec.Struct, frozen=True):
     """A tensor that is no longer the same on all ranks of its group."""
 
-    kind: str  # 'weight', 'gradient', 'buffer', 'copy', 'alone', 'exchanged', 'start', 'forgotten', 'collective'
+    kind: str  # 'weight', 'gradient', 'buffer', 'copy', 'alone', 'exchanged', 'start', 'forgotten', 'single' or
+    # 'collective'
     network: str
     name: str
     step: int
@@ -144,7 +145,7 @@ def _counts(kind: str, at: int, sums: Sequence[str], before: Sequence[Sequence[s
         return False
     if kind in ("weight", "gradient", "collective", "exchanged", "start"):
         return True
-    if kind in ("alone", "forgotten"):  # no wrapper keeps it alike: it counts only when it began so
+    if kind in ("alone", "forgotten", "single"):  # no wrapper keeps it alike: it counts only when it began so
         return bool(before) and len({_digits(one, at) for one in before[0]}) == 1
     if len(before) < ALIKE:
         return False

@@ -67,6 +67,8 @@ class Agreeing(Companion):
         if self._is_complete(told):
             self._until = -1
         for one in differences(told):
+            if one.kind == "single":
+                continue  # they may yet put together what they have learnt: judged when the run is over
             if (one.kind, one.network) not in self._told:
                 self._told.add((one.kind, one.network))
                 event = one.event()

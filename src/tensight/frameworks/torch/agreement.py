@@ -42,7 +42,8 @@ class Group:
 
     `kind`: 'weight', 'gradient', 'buffer', 'copy', 'alone' (a network that nobody keeps alike),
     'exchanged' (weights that ranks have just put together), 'start' (weights before the first update),
-    'forgotten' (weights whose gradients nobody was seen to sum, beside others that are), 'collective'.
+    'forgotten' (weights whose gradients nobody was seen to sum, beside others that are), 'single' (weights of a
+    training in which nobody was seen to put anything together), 'collective'.
     """
 
     def __init__(self, kind: str, network: str, ranks: tuple[int, ...], source: Source | None = None) -> None:
@@ -96,7 +97,8 @@ class Agreement:
         if self.due(self._updates):
             used = time.thread_time()
             start = [] if self._updates else [*self._replicated(self._start)]
-            self._take([*start, *self._replicated(self._gradients), *self._alone(), *self._forgotten()])
+            found = [*start, *self._replicated(self._gradients), *self._alone(), *self._forgotten(), *self._single()]
+            self._take(found)
             self._before = time.thread_time() - used
 
     def after_update(self) -> None:
@@ -198,6 +200,22 @@ class Agreement:
                 if held.name in unseen and held.optimizer and tensor is not None and _plain(tensor):
                     group.members.append((held.name, tensor))
             yield group
+
+    def _single(self) -> Iterator[Group]:
+        """Trained networks where no gradient is averaged at all: each rank may be meant to train alone."""
+        position = self.replicas.position
+        if self.replicas.wrappers() or self.replicas.by_hand or position is None:
+            return
+        for model in self.networks.models.values():
+            group = Group("single", model.name, tuple(range(position[1])), self.replicas.updated_in)
+            for held in model.parameters:
+                tensor = held.ref()
+                if tensor is not None and not _plain(tensor):
+                    break  # parts of one network
+                if held.optimizer and tensor is not None:
+                    group.members.append((held.name, tensor))
+            else:
+                yield group
 
     def _put_together(self) -> Iterator[Group]:
         """Weights that ranks have just put together, as those of local steps are now and then."""

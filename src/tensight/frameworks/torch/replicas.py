@@ -52,6 +52,7 @@ class Replicas:
         self._exchanged: set[int] = set()  # parameters whose values were put together over ranks since the last update
         self._exchanged_in: Source | None = None
         self._exchange_told = False
+        self._updated_in: Source | None = None
         self._by_hand = False  # gradients are averaged by hand
         self._partly = 0  # updates so far at which only some were seen to be
         self._seen: set[int] = set()  # parameters whose gradients were summed then
@@ -91,6 +92,13 @@ class Replicas:
     def summed_in(self) -> Source | None:
         """The line that sums gradients over ranks."""
         return self._reduced_in
+
+    @property
+    def updated_in(self) -> Source | None:
+        """The line that makes an update, where nobody averages anything: there it was forgotten."""
+        if self._updated_in is None:
+            self._updated_in = user_source()
+        return self._updated_in
 
     def is_summed(self, parameter: torch.Tensor) -> bool:
         """Where only some are seen: whether this parameter's gradient is summed over ranks by hand."""
