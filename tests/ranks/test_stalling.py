@@ -64,7 +64,7 @@ def test_the_stack_of_a_stalled_rank_can_be_read_by_anybody(tmp_path: Path) -> N
 
     def stack() -> Any:
         beat = beats.read(tmp_path, 0)
-        return beat.stack if beat is not None else ()
+        return beat.stack if beat is not None and beat.stalled else ()
 
     wait_for(stack)
     names = [one.function for one in stack()]
@@ -86,6 +86,7 @@ def test_what_a_rank_was_in_when_it_gave_up_stays_and_one_that_got_on_says_nothi
     beat = beats.read(tmp_path / "stuck", 0)
     assert beat is not None
     assert beat.ended
+    assert not beat.stalled
     assert "test_stalling.py" in beat.place
     assert stuck.said == []
     going = Bench(tmp_path / "going", stall=LONG)

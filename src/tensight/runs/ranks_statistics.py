@@ -20,7 +20,7 @@ MOST_READ = 400  # steps that are looked through, from the end
 def statistics_apart(readers: Mapping[int, Reader]) -> list[Finding]:
     """A finding when ranks keep running variances of their own which are not those of the same data."""
     wrapper = _own(readers)
-    if wrapper is None:
+    if wrapper is None or not all(_wanted(reader) for reader in readers.values()):
         return []
     seen: dict[str, list[tuple[int, dict[int, float]]]] = {}
     for step in reversed(_common(readers)):
@@ -53,13 +53,14 @@ def _common(readers: Mapping[int, Reader]) -> list[int]:
     return sorted(set.intersection(*(set(reader.steps.numbers) for reader in readers.values())))[-MOST_READ:]
 
 
+def _wanted(reader: Reader) -> frozenset[int]:
+    return frozenset(id for id, info in reader.tensors.items() if info.kind == "buffer" and info.slot == "running_var")
+
+
 def _variances(reader: Reader, step: int) -> Iterator[tuple[str, float]]:
-    tensors = reader.tensors
-    wanted = frozenset(id for id, info in tensors.items() if info.kind == "buffer" and info.slot == "running_var")
-    if wanted:
-        for one in reader.steps.some(step, wanted).observations:
-            if one.phase == "update" and one.stats.mean is not None:
-                yield tensors[one.tensor].name, float(one.stats.mean)
+    for one in reader.steps.some(step, _wanted(reader)).observations:
+        if one.phase == "update" and one.stats.mean is not None:
+            yield reader.tensors[one.tensor].name, float(one.stats.mean)
 
 
 def _apart(values: Mapping[int, float]) -> bool:

@@ -116,7 +116,8 @@ class Stalling(Companion):
             self._step, self._since = step, now
         waited = now - self._since
         late = waited > self._limit()
-        self._beat(paused=paused, look=late or waited > max(LOOK, TIMES * max(self._longest, default=0.0)))
+        look = late or waited > max(LOOK, TIMES * max(self._longest, default=0.0))
+        self._beat(paused=paused, look=look, stalled=late)
         if late and self._said_at != step:
             self._said_at = step
             self._tell_stall(now)
@@ -126,7 +127,7 @@ class Stalling(Companion):
     def _limit(self) -> float:
         return max(self._stall, TIMES * max(self._longest, default=0.0))
 
-    def _beat(self, *, paused: bool = False, ended: bool = False, look: bool = False) -> None:
+    def _beat(self, *, paused: bool = False, ended: bool = False, look: bool = False, stalled: bool = False) -> None:
         rank = self._rank()
         if rank is None:
             return
@@ -152,6 +153,7 @@ class Stalling(Companion):
                 place=f"{os.path.basename(place.file)}:{place.line}" if place is not None else "",
                 code=place.code if place is not None else "",
                 stack=stack,
+                stalled=stalled,
             ),
         )
 
