@@ -162,3 +162,10 @@ def test_what_failed_in_a_process_that_spawn_started_is_said_not_the_line_that_s
     assert found["error"].startswith("RuntimeError: ")
     assert (found["where"]["line"], found["where"]["code"]) == (number, 'PROGRAMS = Path(__file__).parent / "programs"')
     assert "process 1" in found["why"]
+
+
+def test_parameters_that_a_wrapper_waits_for_in_vain_are_named() -> None:
+    block, _ = crash("ddp_unused")
+    assert "never come: spare.weight, spare.bias" in block["title"]
+    assert block["where"]["code"] == "loss = model(torch.randn(3, 4)).sum()"
+    assert "find_unused_parameters=True" in " ".join(block["fix"])

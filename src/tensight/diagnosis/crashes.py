@@ -297,6 +297,20 @@ def _collective(crash: Crash, match: re.Match[str]) -> Explanation:
     )
 
 
+@_when(r"Expected to have finished reduction in the prior iteration.*?(?:parameters without a gradient: ([^\n]+)|$)")
+def _unused_parameters(crash: Crash, match: re.Match[str]) -> Explanation:
+    names = match[1] or "some parameters"
+    return Explanation(
+        f"DistributedDataParallel waits for gradients that never come: {names}",
+        f"it averages gradients over ranks as they come, and a step is over when all have come; {names} took no part in"
+        " the loss of the step before",
+        (
+            "use these parameters in the loss, or freeze them (requires_grad=False) before wrapping",
+            "or DistributedDataParallel(model, find_unused_parameters=True), which looks for them in every step",
+        ),
+    )
+
+
 @_when(r"DataLoader worker \(pid\(?s?\)? ([\d, ]+)\) (?:exited unexpectedly|is killed)")
 def _worker_gone(crash: Crash, match: re.Match[str]) -> Explanation:
     return Explanation(
