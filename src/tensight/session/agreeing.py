@@ -30,7 +30,7 @@ FEWEST_KEPT = 32  # checks, of all groups together
 KEPT = 192  # of small networks, which are checked often at first
 MOST_BYTES = 1 << 18
 MOST_RANKS = 128  # more are compared when the run is read, not by a training that waits for it
-SHARE = 0.05  # of the time that comparing may take
+SHARE = 0.005  # of the time that comparing may take; what is left out is compared with the next check
 PATIENCE = 32  # steps that the first rank looks for a check of the others
 
 
