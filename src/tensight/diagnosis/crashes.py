@@ -306,7 +306,7 @@ def _unused_parameters(crash: Crash, match: re.Match[str]) -> Explanation:
         " the loss of the step before",
         (
             "use these parameters in the loss, or freeze them (requires_grad=False) before wrapping",
-            "or DistributedDataParallel(model, find_unused_parameters=True), which looks for them in every step",
+            "DistributedDataParallel(model, find_unused_parameters=True), which looks for them in every step",
         ),
     )
 

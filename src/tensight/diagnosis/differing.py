@@ -159,7 +159,7 @@ def _never_averaged(event: Event, _: Part | None) -> Finding:
         evidence=_evidence(event),
         fix=(
             "wrap the model: DistributedDataParallel(model), and call the wrapper",
-            "or average gradients before each update: dist.all_reduce(p.grad); p.grad /= dist.get_world_size()",
+            "average gradients before each update: dist.all_reduce(p.grad); p.grad /= dist.get_world_size()",
         ),
         confirm=(f"broadcast {name} from rank 0 after a step and compare it with the own one",),
     )

@@ -114,7 +114,7 @@ def _say(places: list[Place], inside: list[Place], batches: Mapping[int, int]) -
         evidence=tuple(Evidence(f"rank {place.rank} waits in", str(place), place.step) for place in places),
         fix=(
             "give every rank the same number of batches: DistributedSampler, or drop_last=True",
-            "or let ranks with fewer finish: with ddp.join(): around the loop",
+            "let ranks with fewer finish: with ddp.join(): around the loop",
         )
         if unequal
         else ("call the same collectives in the same order on every rank",),
