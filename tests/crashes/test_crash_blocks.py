@@ -145,3 +145,27 @@ def test_the_traceback_stays_as_it_was():
 
 def test_an_error_without_a_traceback_or_message_is_still_said():
     assert crash_of(ValueError())["title"] == "ValueError"
+
+
+def test_what_failed_in_a_process_that_spawn_started_is_said_not_the_line_that_started_it() -> None:
+    here = Path(__file__)
+    number = 1 + next(i for i, line in enumerate(here.read_text().splitlines()) if line.startswith("PROGRAMS"))
+    trace = f'Traceback (most recent call last):\n  File "{here}", line {number}, in worker\n    fail()\n'
+    said = "[unbound_buffer.cc:78] Timed out waiting 15000ms for recv operation to complete"
+    message = f"\n\n-- Process 1 terminated with the following error:\n{trace}RuntimeError: {said}\n"
+    raised = type("ProcessRaisedException", (Exception,), {})
+    try:
+        raise raised(message)
+    except Exception as error:
+        found = crash_of(error)
+    assert "a collective timed out" in found["title"]
+    assert found["error"].startswith("RuntimeError: ")
+    assert (found["where"]["line"], found["where"]["code"]) == (number, 'PROGRAMS = Path(__file__).parent / "programs"')
+    assert "process 1" in found["why"]
+
+
+def test_parameters_that_a_wrapper_waits_for_in_vain_are_named() -> None:
+    block, _ = crash("ddp_unused")
+    assert "never come: spare.weight, spare.bias" in block["title"]
+    assert block["where"]["code"] == "loss = model(torch.randn(3, 4)).sum()"
+    assert "find_unused_parameters=True" in " ".join(block["fix"])

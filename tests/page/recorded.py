@@ -196,6 +196,7 @@ def write_ranks(folder: Path) -> Path:
             place="train.py:44" if rank < 3 else "",
             code="loss.backward()",
             stack=calls if rank < 3 else (),
+            stalled=rank < 3,
         )
         beats.write(folder, beat)
     return folder

@@ -256,6 +256,12 @@ def test_ranks_that_do_not_get_on_are_shown_with_what_each_is_in(tmp_path: Path,
         expect(rows.nth(3)).to_contain_text("gone")
         rows.nth(1).locator("summary").click()
         expect(rows.nth(1).locator(".calls li")).to_have_count(3)
+        steps = page.get_by_role("group", name="Ranks by step").locator("svg")
+        expect(steps).to_have_count(4)
+        expect(steps.nth(2)).to_have_attribute("aria-label", re.compile("^Rank 2: 12 "))
+        steps.nth(2).click(position={"x": 2, "y": 6})
+        expect(page).to_have_url(re.compile(r"rank=2"))
+        expect(page).to_have_url(re.compile(r"step[=/]0\b"))
         page.context.close()
 
 

@@ -79,6 +79,11 @@ def told(kind: str, *by_rank: list[int], ranks: int | None = None, words: tuple[
         ("alone", ([1, 2, 3], [1, 4, 5]), 1),  # trained without a wrapper, and alike at first
         ("alone", ([1, 2, 3], [4, 5, 6]), None),  # each rank has begun with its own
         ("exchanged", ([1, 2], [3, 4]), 0),  # put together a moment ago, and not alike
+        ("start", ([1], [3]), 0),
+        ("forgotten", ([1, 2, 3], [1, 4, 5]), 1),  # nobody was seen to average it, and alike at first
+        ("single", ([1, 2, 3], [1, 4, 5]), 1),  # nobody averages anything
+        ("single", ([1, 2, 3], [4, 5, 6]), None),
+        ("forgotten", ([1, 2, 3], [4, 5, 6]), None),  # parts of one network, which belong to each rank
     ],
 )
 def test_what_counts_as_a_difference(kind: str, by_rank: tuple[list[int], ...], update: int | None) -> None:
@@ -111,6 +116,15 @@ def test_rules_say_it_at_once() -> None:
     ((fault, _),) = findings("gradient", [1], [2])
     assert fault == "gradients_not_averaged"
     assert findings("weight", [1, 2], [1, 2]) == []
+
+
+def test_ranks_that_start_apart_are_told_from_those_that_part_later() -> None:
+    ((fault, why),) = findings("start", [1], [2])
+    assert fault == "replicas_diverge"
+    assert "before the first update table was not the same on all ranks" in why
+    ((fault, why),) = findings("forgotten", [1, 2], [1, 9])
+    assert fault == "gradients_not_averaged"
+    assert "that of table was not among them" in why
 
 
 def test_collectives_that_part_are_named_on_both_sides() -> None:

@@ -28,7 +28,11 @@ def worker(rank, path):
     ddp = DDP(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)))
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 6, gamma=0.5)
-    for step, (x, y) in zip(range(14), (batch for _ in range(4) for batch in loader)):
+    def batches():
+        for epoch in range(4):
+            {epoch}
+            yield from loader
+    for step, (x, y) in zip(range(20), batches()):
         loss = nn.functional.mse_loss(ddp(x), y)
         optimizer.zero_grad(); loss.backward(); optimizer.step()
         {schedule}
@@ -41,8 +45,11 @@ if __name__ == "__main__":
 DIVIDED = "sampler=DistributedSampler(data)"
 
 
-def findings(folder: Path, loader: str, schedule: str) -> list[dict[str, Any]]:
-    (folder / "train.py").write_text(PROGRAM.format(loader=loader, schedule=schedule))
+TOLD = "loader.sampler.set_epoch(epoch)"
+
+
+def findings(folder: Path, loader: str, schedule: str, epoch: str) -> list[dict[str, Any]]:
+    (folder / "train.py").write_text(PROGRAM.format(loader=loader, schedule=schedule, epoch=epoch))
     ran = subprocess.run(
         [sys.executable, "-m", "tensight", "run", "--no-page", "--report", "report.json", "train.py"],
         cwd=folder,
@@ -58,16 +65,19 @@ def findings(folder: Path, loader: str, schedule: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("loader", "schedule", "fault", "since", "code"),
+    ("loader", "schedule", "epoch", "fault", "since", "code"),
     [
-        (DIVIDED, "if True:", None, None, ""),
-        ("shuffle=True", "if True:", "same_data_on_every_rank", 0, "DataLoader"),
-        (DIVIDED, "if rank == 0:", "replicas_diverge", 6, "scheduler.step()"),
+        (DIVIDED, "if True:", TOLD, None, None, ""),
+        ("shuffle=True", "if True:", "pass", "same_data_on_every_rank", 0, "DataLoader"),
+        (DIVIDED, "if rank == 0:", TOLD, "replicas_diverge", 6, "scheduler.step()"),
+        (DIVIDED, "if True:", "pass", "sampler_epoch_not_set", 8, "DataLoader"),
     ],
-    ids=["healthy", "data not divided", "a schedule on one rank"],
+    ids=["healthy", "data not divided", "a schedule on one rank", "epochs shuffled alike"],
 )
-def test_two_ranks(loader: str, schedule: str, fault: str | None, since: int | None, code: str, tmp_path: Path) -> None:
-    found = findings(tmp_path, loader, schedule)
+def test_two_ranks(
+    loader: str, schedule: str, epoch: str, fault: str | None, since: int | None, code: str, tmp_path: Path
+) -> None:
+    found = findings(tmp_path, loader, schedule, epoch)
     assert [finding["fault"] for finding in found] == ([fault] if fault else [])
     for finding in found:
         assert finding["category"] == "distributed"

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from tensight.records import RunEnd
 from tensight.runs import beats
 from tensight.session.stalling import Stalling
@@ -62,7 +64,7 @@ def test_the_stack_of_a_stalled_rank_can_be_read_by_anybody(tmp_path: Path) -> N
 
     def stack() -> Any:
         beat = beats.read(tmp_path, 0)
-        return beat.stack if beat is not None else ()
+        return beat.stack if beat is not None and beat.stalled else ()
 
     wait_for(stack)
     names = [one.function for one in stack()]
@@ -72,6 +74,28 @@ def test_the_stack_of_a_stalled_rank_can_be_read_by_anybody(tmp_path: Path) -> N
     assert beat is not None
     assert beat.ended
     assert not beat.gone(time.time())
+
+
+def test_what_a_rank_was_in_when_it_gave_up_stays_and_one_that_got_on_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tensight.session.stalling.LOOK", 0.02)
+    stuck = Bench(tmp_path / "stuck", stall=LONG)  # a collective may give up long before anybody calls it a stall
+    wait_for(lambda: (beat := beats.read(tmp_path / "stuck", 0)) is not None and beat.operation)
+    stuck.end()
+    beat = beats.read(tmp_path / "stuck", 0)
+    assert beat is not None
+    assert beat.ended
+    assert not beat.stalled
+    assert "test_stalling.py" in beat.place
+    assert stuck.said == []
+    going = Bench(tmp_path / "going", stall=LONG)
+    wait_for(lambda: (beat := beats.read(tmp_path / "going", 0)) is not None and beat.operation)
+    going.recorder.step += 1
+    going.end()
+    beat = beats.read(tmp_path / "going", 0)
+    assert beat is not None
+    assert beat.operation == ""
 
 
 def test_a_training_that_gets_on_or_is_paused_says_nothing(tmp_path: Path) -> None:

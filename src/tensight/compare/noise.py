@@ -113,6 +113,8 @@ def between(a: Stats, b: Stats, floor: float, scale: float = 0.0) -> Distance:
 
 def elementwise(a: Array, b: Array, floor: float, scale: float = 0.0) -> Distance:
     """The distance of two tensors by their values: the norm of the difference over the larger norm."""
+    if same(a, b):
+        return Distance(0.0, floor, "values")
     x, y = np.asarray(a, np.float64).reshape(-1), np.asarray(b, np.float64).reshape(-1)
     if x.size != y.size:
         return Distance(math.inf, floor, "count")
@@ -124,6 +126,11 @@ def elementwise(a: Array, b: Array, floor: float, scale: float = 0.0) -> Distanc
         x, y = x[finite], y[finite]
     size = max(_norm(x), _norm(y), scale)
     return Distance(_norm(x - y) / size if size else 0.0, floor, "values")
+
+
+def same(a: Array, b: Array) -> bool:
+    """Whether two tensors hold the same numbers, none of them NaN: quickly seen, and most of two checkpoints may be."""
+    return a.dtype == b.dtype and np.array_equal(a, b)
 
 
 def _norm(x: Array) -> float:
@@ -140,10 +147,17 @@ def dot(a: Array, b: Array) -> float:
 
 
 def columns(a: Array, b: Array) -> dict[str, float]:
-    """The usual columns of a comparison, of values that are finite on both sides."""
+    """The usual columns of a comparison, of values that are finite on both sides.
+
+    >>> columns(np.zeros(2, np.float32), np.zeros(2, np.float32)) == columns(np.zeros(2), np.zeros(2, np.float32))
+    True
+    """
+    if a.size and same(a, b) and (a.dtype.kind not in "fcV" or np.isfinite(a).all()):
+        return {"cosine": 1.0, "max_abs": 0.0, "max_rel": 0.0, "within_1e-3": 1.0, "within_5e-3": 1.0, "l2": 0.0}
     x, y = np.asarray(a, np.float64).reshape(-1), np.asarray(b, np.float64).reshape(-1)
     both = np.isfinite(x) & np.isfinite(y)
-    x, y = x[both], y[both]
+    if not both.all():
+        x, y = x[both], y[both]
     if not x.size:
         return {}
     distance = np.abs(x - y)

@@ -122,7 +122,9 @@ def _shapes(a: tuple[int, ...], b: tuple[int, ...]) -> str:
 def _cause(x: Any, y: Any) -> str:
     if x.ndim == 2 and x.shape[0] == x.shape[1] and np.array_equal(x.T, y.reshape(x.shape)):
         return "transposed"
-    if np.array_equal(np.sort(x, axis=None), np.sort(y, axis=None)):
+    # sorting takes longer than all the rest: what has another smallest or largest value needs none
+    ends = x.size == 0 or (x.min() == y.min() and x.max() == y.max())
+    if ends and np.array_equal(np.sort(x, axis=None), np.sort(y, axis=None)):
         return "the same values in another order"
     bad = [not np.isfinite(side).all() for side in (x, y)]
     if bad[0] != bad[1]:

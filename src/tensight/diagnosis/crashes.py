@@ -283,6 +283,34 @@ def _memory(crash: Crash, match: re.Match[str]) -> Explanation:
     )
 
 
+@_when(r"(?i)timed? ?out waiting \d+ ?ms|connection (?:closed|reset) by (?:remote )?peer|watchdog caught collective")
+def _collective(crash: Crash, match: re.Match[str]) -> Explanation:
+    closed = "closed" in match[0].lower() or "reset" in match[0].lower()
+    return Explanation(
+        "a collective failed: another rank is gone" if closed else "a collective timed out: another rank did not come",
+        "a collective ends only when every rank calls it, and "
+        + ("one of them has ended or was killed" if closed else "one of them was late, elsewhere, or had ended"),
+        (
+            "look at the other ranks first: one that has failed, or has made fewer steps, is the cause",
+            "give every rank the same number of batches, and call the same collectives on all",
+        ),
+    )
+
+
+@_when(r"Expected to have finished reduction in the prior iteration.*?(?:parameters without a gradient: ([^\n]+)|$)")
+def _unused_parameters(crash: Crash, match: re.Match[str]) -> Explanation:
+    names = match[1] or "some parameters"
+    return Explanation(
+        f"DistributedDataParallel waits for gradients that never come: {names}",
+        f"it averages gradients over ranks as they come, and a step is over when all have come; {names} took no part in"
+        " the loss of the step before",
+        (
+            "use these parameters in the loss, or freeze them (requires_grad=False) before wrapping",
+            "DistributedDataParallel(model, find_unused_parameters=True), which looks for them in every step",
+        ),
+    )
+
+
 @_when(r"DataLoader worker \(pid\(?s?\)? ([\d, ]+)\) (?:exited unexpectedly|is killed)")
 def _worker_gone(crash: Crash, match: re.Match[str]) -> Explanation:
     return Explanation(

@@ -9,11 +9,18 @@ from tensight.records import Event, Evidence, Finding, Part, Where
 NOT_AVERAGED = "gradients_not_averaged"
 DIVERGE = "replicas_diverge"
 OUT_OF_ORDER = "collectives_out_of_order"
+AT_FIRST = "weights differ before the first update"  # the evidence by which such a finding is known
 
 
 def conclude(event: Event, parts: Iterable[Part]) -> Finding:
     """The finding that a difference between ranks stands for, where it is found by reading a run."""
-    special = {"gradient": not_averaged, "collective": out_of_order}
+    special = {
+        "gradient": not_averaged,
+        "forgotten": _forgotten,
+        "single": _never_averaged,
+        "start": _apart_at_first,
+        "collective": out_of_order,
+    }
     if event.values.get("kind") == "exchanged":
         return _not_written_back(event, next((part for part in parts if part.kind == "exchange"), None))
     return special.get(str(event.values.get("kind")), diverged)(event, _wrapper(parts))
@@ -51,15 +58,11 @@ def diverged(event: Event, wrapper: Part | None) -> Finding:
     what = {"buffer": f"the buffer {name}", "copy": f"{name} of an averaged copy"}.get(kind, name)
     agreed = event.values.get("agreed")
     before = "" if agreed is None else f" At the check of step {agreed} they still were the same."
-    apart = agreed is None and step == 0 and wrapper is not None and wrapper.type == "all_reduce"
     if kind == "alone":
         return _left_alone(event, wrapper, name, step)
     because = (
-        "They differed from the start: each rank has initialised its own weights, as with a seed of its own, and nobody"
-        " has broadcast those of rank 0"
-        if apart
-        else "They diverge when a rank changes them by itself, when its updates do not follow from averaged gradients,"
-        " or when its memory fails"
+        "They diverge when a rank changes them by itself (an average or a checkpoint on one rank only, noise or a mask"
+        " of its own), when its updates do not follow from averaged gradients, or when its memory fails"
     )
     return Finding(
         fault=DIVERGE,
@@ -74,16 +77,91 @@ def diverged(event: Event, wrapper: Part | None) -> Finding:
         ),
         evidence=_evidence(event),
         fix=(
-            *(
-                ("broadcast the weights of rank 0 before training: dist.broadcast(p.data, 0) for each",)
-                if apart
-                else ()
-            ),
             "change weights and buffers on every rank alike, and only after the wrapper was made",
             "give every rank the same optimizer, learning rate and clipping",
             "when nothing in the program explains it, test the memory of the rank that differs",
         ),
         confirm=("broadcast it from rank 0 after a step and compare it with the own one",),
+    )
+
+
+def _apart_at_first(event: Event, wrapper: Part | None) -> Finding:
+    """Replicas that differ before anything is trained."""
+    name = str(event.values.get("name", ""))
+    if wrapper is None or wrapper.type == "all_reduce":
+        because = (
+            "each rank has initialised (or loaded) its own weights, as with a seed of its own, and nobody has"
+            " broadcast those of rank 0"
+        )
+        fix = "broadcast the weights of rank 0 before training: dist.broadcast(p.data, 0) for each"
+    else:
+        because = (
+            f"{wrapper.type} gave all ranks the weights of rank 0 when it was made, so some rank has changed or loaded"
+            " its own since then"
+        )
+        fix = f"load and initialise weights on every rank alike, and before {wrapper.type} is made"
+    return Finding(
+        fault=DIVERGE,
+        category="distributed",
+        title=f"ranks start from different weights: {name} differs between replicas",
+        confidence=0.92,
+        since_step=_step(event),
+        where=_where(event, wrapper),
+        why=(
+            f"before the first update {name}{_more(event)} was not the same on all ranks: {_ranks(event)}."
+            f" {_keeps(wrapper)}, and equal updates of different weights never make them equal: {because}"
+        ),
+        evidence=(Evidence(AT_FIRST, True, _step(event)), *_evidence(event)),
+        fix=(fix,),
+        confirm=(f"broadcast {name} from rank 0 before the first step and compare it with the own one",),
+    )
+
+
+def _forgotten(event: Event, wrapper: Part | None) -> Finding:
+    """A parameter whose gradient is left out where gradients are averaged by hand."""
+    name, step, agreed = str(event.values.get("name", "")), _step(event), event.values.get("agreed")
+    since = agreed if isinstance(agreed, int) and step - agreed == 1 else step  # the update before made them differ
+    return Finding(
+        fault=NOT_AVERAGED,
+        category="distributed",
+        title=f"the gradient of {name} is never averaged between ranks",
+        confidence=0.9,
+        since_step=since,
+        where=_where(event, wrapper),
+        why=(
+            f"gradients are averaged by hand (all_reduce), but that of {name}{_more(event)} was not among them: it was"
+            f" the same on all ranks at first, and before the update of step {step} it was not: {_ranks(event)}. Each"
+            " rank updates it by its own data alone, so the replicas diverge"
+        ),
+        evidence=_evidence(event),
+        fix=(f"all_reduce the gradient of {name} too, and divide it by the number of ranks, before the update",),
+        confirm=(f"broadcast {name} from rank 0 after a step and compare it with the own one",),
+    )
+
+
+def _never_averaged(event: Event, _: Part | None) -> Finding:
+    """Ranks that begin alike and train each for itself."""
+    name, step, agreed = str(event.values.get("name", "")), _step(event), event.values.get("agreed")
+    since = agreed if isinstance(agreed, int) and step - agreed == 1 else step  # the update before made them differ
+    return Finding(
+        fault=DIVERGE,
+        category="distributed",
+        title="nobody averages gradients: each rank trains its own replica, and they diverge",
+        confidence=0.8,
+        since_step=since,
+        where=_where(event, None),
+        why=(
+            f"the ranks began with the same weights, and before the update of step {step} {name}{_more(event)} was not"
+            f" the same on all of them: {_ranks(event)}. No wrapper (DistributedDataParallel) was made, and neither"
+            " gradients nor weights were all-reduced in the whole run: each process trains by its own data alone, and"
+            " its replica differs more and more from the others"
+        ),
+        evidence=_evidence(event),
+        fix=(
+            "wrap the model: DistributedDataParallel(model), and call the wrapper",
+            "average gradients before each update: dist.all_reduce(p.grad); p.grad /= dist.get_world_size()",
+        ),
+        confirm=(f"broadcast {name} from rank 0 after a step and compare it with the own one",),
     )
 
 
@@ -184,7 +262,7 @@ def _ranks(event: Event) -> str:
 
 
 def _where(event: Event, wrapper: Part | None) -> Where:
-    source = wrapper.source if wrapper is not None else None
+    source = event.source or (wrapper.source if wrapper is not None else None)
     return Where(
         parameter=str(event.values.get("name", "")),
         network=event.part or None,

@@ -192,6 +192,7 @@ def is_known(value: Any) -> bool:
     return value is not _MISSING
 
 
+_STARTED = re.compile(r"-- Process (\d+) terminated with the following error")
 _LOADER = re.compile(r"Caught (\w+) in (DataLoader worker process \d+)")
 _FILE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
@@ -199,17 +200,20 @@ _FILE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 def _from_worker(crash: Crash) -> None:
     """An exception that came from another process carries its traceback as text."""
     match = _LOADER.search(crash.message)
-    if not match:
+    started = _STARTED.search(crash.message) if crash.type == "ProcessRaisedException" else None
+    last = ([text for text in crash.message.strip().splitlines() if text.strip()] or [""])[-1]
+    if match:
+        crash.type, crash.worker, crash.phase = match[1], match[2], "data"
+    elif started:  # torch.multiprocessing.spawn: what failed is the process, not the line that started it
+        crash.type, crash.worker = last.partition(": ")[0].rpartition(".")[2], f"process {started[1]}"
+    else:
         return
-    crash.type, crash.worker = match[1], match[2]
-    crash.phase = "data"
     places = [place for place in _FILE.findall(crash.message) if is_user_file(place[0])]
     if places:
         file, line, function = places[-1]
         crash.source = source_of(file, int(line), function)
     every = _FILE.findall(crash.message)
     crash.in_user_code = bool(every) and is_user_file(every[-1][0])
-    last = [text for text in crash.message.strip().splitlines() if text.strip()][-1]
     crash.message = last.partition(": ")[2] or last
     crash.operator, crash.call, crash.inputs, crash.module = "", "", [], None
 

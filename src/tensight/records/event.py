@@ -30,6 +30,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       alike            part=network; module, name, what, count, updates: units that stay copies of each other
       held             part=network; share, smallest, largest, min, max, module: what clamp holds at its limits
       workers          part=loader; generator, same, workers: workers that draw the same random numbers
+      same_order       part=loader; epochs, epoch, since: epochs that were shuffled alike
+      weights_loaded   part=network: before the first step, on a rank of several
       cut, permuted, stranger, graph_alive, loaded   lines of code that rules about wiring and data point to
       agreement        part=Part of kind 'agreement'; update, step, sums, late: what ranks should hold alike
       replicas_differ  part=network; kind, name, step, others, ranks, agreed, words: what they do not

@@ -11,11 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from tensight.records import Event, Part
+from tensight.records import Event, Part, Source
 from tensight.store import Reader
 
 KIND = "agreement"
-CAUSES = ("collective", "gradient")  # of what differs in the same step, these come before the rest
+CAUSES = (
+    "collective",
+    "start",
+    "gradient",
+    "forgotten",
+)  # of what differs in one step, these come first
 DIGITS = 16
 ALIKE = 2  # checks in a row at which a buffer or copy was the same on all ranks
 MOST_READ = 2_000  # steps of a recorded run that are looked through
@@ -43,7 +48,8 @@ class Told(msgspec.Struct, frozen=True):
 class Difference(msgspec.Struct, frozen=True):
     """A tensor that is no longer the same on all ranks of its group."""
 
-    kind: str  # 'weight', 'gradient', 'buffer', 'copy', 'alone', 'exchanged', 'collective'
+    kind: str  # 'weight', 'gradient', 'buffer', 'copy', 'alone', 'exchanged', 'start', 'forgotten', 'single' or
+    # 'collective'
     network: str
     name: str
     step: int
@@ -51,6 +57,7 @@ class Difference(msgspec.Struct, frozen=True):
     ranks: tuple[tuple[int, ...], ...]  # those that agree stand together, the largest group first
     agreed: int | None = None  # the last check before at which they were all the same
     words: str = ""  # of collectives: what the ranks called
+    source: Source | None = None  # the line it points to, where one is known
 
     def event(self) -> Event:
         """The same as an event, which rules look at."""
@@ -66,6 +73,7 @@ class Difference(msgspec.Struct, frozen=True):
                 "agreed": self.agreed,
                 "words": self.words,
             },
+            source=self.source,
         )
 
 
@@ -124,7 +132,7 @@ def _first(ranks: Ranks) -> Difference | None:
                 others = len(places) - 1
                 since = ranks[group[0]][1][update].step
                 against = " against ".join(filter(None, words))
-                return Difference(part.type, str(told), names[at], since, others, sides, agreed, against)
+                return Difference(part.type, str(told), names[at], since, others, sides, agreed, against, part.source)
         else:
             agreed = ranks[group[0]][1][update].step
         before.append(sums)
@@ -135,9 +143,9 @@ def _counts(kind: str, at: int, sums: Sequence[str], before: Sequence[Sequence[s
     now = [_digits(one, at) for one in sums]
     if len(set(now)) == 1:
         return False
-    if kind in ("weight", "gradient", "collective", "exchanged"):
+    if kind in ("weight", "gradient", "collective", "exchanged", "start"):
         return True
-    if kind == "alone":  # no wrapper keeps it alike: it counts only when it began so
+    if kind in ("alone", "forgotten", "single"):  # no wrapper keeps it alike: it counts only when it began so
         return bool(before) and len({_digits(one, at) for one in before[0]}) == 1
     if len(before) < ALIKE:
         return False

@@ -28,7 +28,7 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """What a rank said last: the step it is in, since when, and while it does not get on, what it does."""
+    """What a rank said last: the step it is in, since when, and where this takes long, what it does."""
 
     rank: int
     ranks: int
@@ -43,6 +43,7 @@ class Beat(msgspec.Struct, frozen=True):
     place: str = ""  # the user's line: 'train.py:31'
     code: str = ""
     stack: tuple[Frame, ...] = ()
+    stalled: bool = False  # no step has ended for far longer than the last ones took
 
     def gone(self, now: float) -> bool:
         """Whether its process is there no more, as far as can be known from here."""

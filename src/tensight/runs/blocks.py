@@ -55,7 +55,8 @@ def place(finding: Finding) -> str:
 def finding_block(finding: Finding, *, page: str = "", columns: int | None = None) -> str:
     """The block that appears when something goes wrong."""
     columns = columns or width()
-    head = f"✖ step {finding.since_step}  {plain(finding.title)}"
+    one = f", rank {finding.rank}" if finding.rank and finding.category != "distributed" else ""
+    head = f"✖ step {finding.since_step}{one}  {plain(finding.title)}"
     if finding.replay in ("exact", "close"):
         note = "rewound, looked again"
         head += " " * max(2, columns - len(head) - len(note)) + note

@@ -1,12 +1,13 @@
-"""What only the recordings of all ranks together show: learning rates that part, and ranks that are fed alike."""
+"""What only the recordings of all ranks together show: optimizers that part, weights loaded by some, the same data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from tensight.records import Evidence, Finding, Part, Source, Where
+from tensight.diagnosis.differing import AT_FIRST
+from tensight.records import Event, Evidence, Finding, Part, Source, Where
 from tensight.store import Reader
 
 MOST_READ = 2_000  # steps whose learning rates are compared
@@ -18,23 +19,70 @@ Fed = tuple[tuple[str, str, tuple[float, ...]], ...]
 
 
 def refined(findings: Sequence[Finding], readers: Mapping[int, Reader]) -> list[Finding]:
-    """The same findings, where replicas that diverge have a cause which their recordings show: the learning rate."""
+    """The same findings, where replicas that diverge have a cause which their recordings show."""
     return [
-        _by_rate(finding, readers) if finding.fault == "replicas_diverge" and len(readers) > 1 else finding
+        _explained(finding, readers) if finding.fault == "replicas_diverge" and len(readers) > 1 else finding
         for finding in findings
     ]
 
 
-def _by_rate(finding: Finding, readers: Mapping[int, Reader]) -> Finding:
+def _explained(finding: Finding, readers: Mapping[int, Reader]) -> Finding:
+    if any(one.what == AT_FIRST for one in finding.evidence):
+        return _by_loading(finding, readers)
+    return _by_rate(finding, readers) or _by_settings(finding, readers) or finding
+
+
+def _by_loading(finding: Finding, readers: Mapping[int, Reader]) -> Finding:
+    """Replicas that differ from the start because only some ranks have loaded weights."""
+    loaded = {rank: event for rank, reader in readers.items() if (event := _loaded(reader)) is not None}
+    if not loaded or len(loaded) == len(readers):
+        return finding
+    source = next(iter(loaded.values())).source
+    who, others = _ranks(loaded), _ranks(rank for rank in readers if rank not in loaded)
+    return msgspec.structs.replace(
+        finding,
+        title=f"only {who} loaded weights: ranks start from different ones",
+        where=_at(finding.where, source),
+        why=f"{finding.why}. Here {who} loaded weights before the first step, and {others} did not",
+        fix=("load the same weights on every rank, before the wrapper is made or the weights of rank 0 are broadcast",),
+    )
+
+
+def _loaded(reader: Reader) -> Event | None:
+    first = reader.steps.numbers[:1]
+    events = reader.steps.head(first[0]).events if first else ()
+    return next((event for event in events if event.kind == "weights_loaded"), None)
+
+
+def _by_settings(finding: Finding, readers: Mapping[int, Reader]) -> Finding | None:
+    """Replicas whose optimizers were made differently."""
+    optimizers = [{part.name: part for part in reader.parts if part.kind == "optimizer"} for reader in readers.values()]
+    for name, first in optimizers[0].items():
+        parts = [found.get(name, first) for found in optimizers]
+        for setting in first.settings:
+            values = [part.settings.get(setting) for part in parts]
+            if setting == "lr" or len(set(values)) == 1:
+                continue
+            told = ", ".join(f"{value} on rank {rank}" for rank, value in zip(readers, values))
+            return msgspec.structs.replace(
+                finding,
+                title=f"ranks use another {setting}, and their weights part",
+                where=_at(finding.where, first.source),
+                why=f"{setting} of {name} is {told}. Averaged gradients keep replicas alike only if every rank makes"
+                f" the same update of them: here {finding.where.parameter or 'their weights'} and others part",
+                evidence=tuple(Evidence(f"{setting} on rank {rank}", value) for rank, value in zip(readers, values)),
+                fix=(f"give the optimizer of every rank the same {setting}",),
+            )
+    return None
+
+
+def _by_rate(finding: Finding, readers: Mapping[int, Reader]) -> Finding | None:
     apart = rates_apart(readers)
     if apart is None or apart[0] > finding.since_step:
-        return finding
+        return None
     step, rates = apart
     told = ", ".join(f"{rate:.4g} on rank {rank}" for rank, rate in rates.items())
-    source = _scheduler(readers) if step else None
-    where = finding.where
-    if source is not None:
-        where = msgspec.structs.replace(where, file=source.file, line=source.line, code=source.code or None)
+    where = _at(finding.where, _scheduler(readers) if step else _optimizer(readers))
     return msgspec.structs.replace(
         finding,
         title="ranks use different learning rates, and their weights part",
@@ -48,6 +96,27 @@ def _by_rate(finding: Finding, readers: Mapping[int, Reader]) -> Finding:
         if step
         else ("give every rank the same learning rate",),
     )
+
+
+def _optimizer(readers: Mapping[int, Reader]) -> Source | None:
+    """The line that makes the optimizer."""
+    parts = next(iter(readers.values())).parts
+    return next((part.source for part in parts if part.kind == "optimizer"), None)
+
+
+def _at(where: Where, source: Source | None) -> Where:
+    if source is None:
+        return where
+    return msgspec.structs.replace(where, file=source.file, line=source.line, code=source.code or None)
+
+
+def _ranks(ranks: Iterable[int]) -> str:
+    """
+    >>> _ranks([0]), _ranks([1, 3])
+    ('rank 0', 'ranks 1, 3')
+    """
+    listed = [str(rank) for rank in ranks]
+    return f"rank{'s' if len(listed) > 1 else ''} {', '.join(listed)}"
 
 
 def rates_apart(readers: Mapping[int, Reader]) -> tuple[int, dict[int, float]] | None:

@@ -34,7 +34,7 @@ def build(run: Run, *, muted: Collection[str] = ()) -> dict[str, Any]:
             "framework": info.framework,
             "framework_version": info.framework_version,
             "command": info.command,
-            "ranks": max(len(run.readers), info.ranks),
+            "ranks": rank_count(run),
             "steps": run.step_count,
             "ended": run.ended,
             "script_exit": end.script_exit if end else None,
@@ -55,6 +55,12 @@ def build(run: Run, *, muted: Collection[str] = ()) -> dict[str, Any]:
     }
     result: dict[str, Any] = plain(report)
     return result
+
+
+def rank_count(run: Run) -> int:
+    """How many ranks there were. A script that starts them is none, though it leaves a recording when it fails."""
+    trained = [reader for reader in run.readers.values() if len(reader.steps)]
+    return max(len(trained or run.readers), *(reader.info.ranks for reader in trained or run.readers.values()))
 
 
 def write(run: Run, path: str | Path, *, muted: Collection[str] = ()) -> None:

@@ -20,6 +20,8 @@ from tensight.runs.overflows import LIMIT, Overflows, overflows
 from tensight.runs.query import Nodes
 from tensight.runs.ranks import disagreement
 from tensight.runs.ranks_causes import fed_alike, refined
+from tensight.runs.ranks_statistics import statistics_apart
+from tensight.runs.ranks_waiting import waiting_apart
 from tensight.runs.recheck import recheck, watchpoints_of
 from tensight.runs.selecting import SelectedNodes, select
 from tensight.runs.shards import Whole, whole
@@ -153,7 +155,12 @@ class Run:
         """Why it went wrong, the most certain root cause first. Those muted on the page are marked so."""
         found = merge({rank: reader.findings for rank, reader in self.readers.items()}, calm_between(self.readers))
         if not any(finding.category == "distributed" for finding in found):
-            found += disagreement(self.readers) or fed_alike(self.readers)
+            found += (
+                disagreement(self.readers)
+                or waiting_apart(self.readers, self.path)
+                or fed_alike(self.readers)
+                or statistics_apart(self.readers)
+            )
         found = refined(found, self.readers)
         return Findings(mute(found, muted_beside(self.path)))
 

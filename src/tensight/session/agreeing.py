@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from tensight.capture.recorder import Recorder
 
 FILE = "agreement.msgpack"
-KEPT = 32  # checks, of all groups together
+FEWEST_KEPT = 32  # checks, of all groups together
+KEPT = 192  # of small networks, which are checked often at first
+MOST_BYTES = 1 << 18
 MOST_RANKS = 128  # more are compared when the run is read, not by a training that waits for it
-SHARE = 0.05  # of the time that comparing may take
+SHARE = 0.005  # of the time that comparing may take; what is left out is compared with the next check
 PATIENCE = 32  # steps that the first rank looks for a check of the others
 
 
@@ -48,6 +50,9 @@ class Agreeing(Companion):
             events = ((record.step, event) for event in record.events)
             told = of_events(self._recorder.rank, self._recorder.found.parts.values(), events)
             self._checks.extend(told.checks)
+            size = sum(len(check.sums) for check in self._checks)
+            while size > MOST_BYTES and len(self._checks) > FEWEST_KEPT:
+                size -= len(self._checks.popleft().sums)
             leave(self._folder, msgspec.structs.replace(told, checks=tuple(self._checks)))
             self._until = record.step + PATIENCE
         if self._recorder.rank == 0 and record.step <= self._until and time.monotonic() >= self._next:
@@ -62,10 +67,12 @@ class Agreeing(Companion):
         if self._is_complete(told):
             self._until = -1
         for one in differences(told):
+            if one.kind == "single":
+                continue  # they may yet put together what they have learnt: judged when the run is over
             if (one.kind, one.network) not in self._told:
                 self._told.add((one.kind, one.network))
                 event = one.event()
-                self._recorder.event(event.kind, event.part, event.values)
+                self._recorder.event(event.kind, event.part, event.values, event.source)
         now = time.monotonic()
         self._next = now + (now - began) / SHARE
 

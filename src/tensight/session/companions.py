@@ -71,8 +71,8 @@ def child_companions(session: Session) -> list[Companion]:
     found.append(Listening(session.recorder, session.folder, lambda: session.has_trained))
     found.append(Agreeing(session.recorder, session.folder))
     found += _dumping(session, lambda text: None, child=True)
-    if any(isinstance(one, Controlling) for one in found):
-        found.append(_stalling(session, found))
+    # a process that is no rank of several needs no thread more
+    found.append(_stalling(session, found, late=not any(isinstance(one, Controlling) for one in found)))
     return found
 
 
@@ -94,7 +94,7 @@ def _dumping(session: Session, say: Callable[[str], None], *, child: bool = Fals
     return dumping.companion(session, say, child=child)
 
 
-def _stalling(session: Session, found: list[Companion]) -> Stalling:
+def _stalling(session: Session, found: list[Companion], *, late: bool = False) -> Stalling:
     return Stalling(
         session.recorder,
         session.folder,
@@ -103,6 +103,7 @@ def _stalling(session: Session, found: list[Companion]) -> Stalling:
         ranks=lambda: rank_count(session),
         paused=lambda: any(isinstance(one, Controlling) and one.machine.state == "paused" for one in found),
         notify=next((one.tell for one in found if isinstance(one, Notifying)), lambda news: None),
+        late=late,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from tensight.session.crashing import crash_of
 from tensight.session.debugger import breakpoints
 from tensight.session.program import Outcome, Program
 from tensight.session.session import Companions, Session, ended_word, is_off
-from tensight.session.settings import Settings
+from tensight.session.settings import Settings, rank, ranks
 from tensight.session.terminal import Terminal
 
 
@@ -43,9 +44,11 @@ def launch(
     """Run a program under the debugger in this process. The program's own exit code is kept."""
     if is_off():
         return Ending(program.run().exit_code)
-    terminal = terminal or Terminal()
+    terminal = terminal or Terminal(rank=rank() if ranks() > 1 else 0)
     session = Session(settings, terminal, companions)
     session.start()
+    if ranks() > 1:
+        terminal.first_to_say = lambda words: _first_to_say(session.folder, words)
     startup.offer(session.folder, settings)
     with breakpoints():
         outcome = program.run()
@@ -71,10 +74,11 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
         terminal.block(crash_block(crash))
     findings: tuple[Finding, ...] = ()
     hits = steps = 0
+    count = ranks()
     try:
         # as recorded, by every rank: reading the run again costs little and shows that it can be read
         run = open_run(session.folder)
-        steps = run.step_count
+        steps, count = run.step_count, reports.rank_count(run)
         findings = tuple(f for f in run.findings if f.key not in session.settings.muted and not f.muted)
         hits = sum(1 for hit in run.hits if not hit.recommended and hit.error is None)
         if target is not None:
@@ -84,17 +88,32 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
         findings = tuple(session.findings)
     for finding in findings:
         terminal.say(finding)
-    _last_words(session, terminal, steps, len(findings), crashed=crashed)
+    if not terminal.rank:
+        _last_words(session, terminal, steps, count, len(findings), crashed=crashed)
     return Ending(outcome.exit_code, findings, hits)
 
 
-def _last_words(session: Session, terminal: Terminal, steps: int, findings: int, *, crashed: bool) -> None:
+def _first_to_say(folder: Path, words: str) -> bool:
+    """Whether no other rank of this run has said so: the first one leaves a mark."""
+    mark = folder / "said" / hashlib.sha256(words.encode()).hexdigest()[:16]
+    try:
+        mark.parent.mkdir(exist_ok=True)
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except OSError:
+        return True  # twice is better than never
+    return True
+
+
+def _last_words(session: Session, terminal: Terminal, steps: int, count: int, findings: int, *, crashed: bool) -> None:
     end = session.end
+    ended: Ended = "failed" if crashed else end.ended if end is not None else "finished"
     cost = f", watching took {end.watch_seconds:.1f} s" if end and end.watch_cost else ""
     if end and end.watch_cost and end.watch_seconds > 1:
         cost += f" ({100 * (end.watch_cost - 1):.1f} %)"
-    ended: Ended = "failed" if crashed else "finished"
     verdict = f"{findings} finding{'' if findings == 1 else 's'}" if findings else nothing_wrong(ended)
-    made = f"{steps} step{'' if steps == 1 else 's'}" + (", then the script failed" if crashed else "")
-    terminal.line(f"{made}{cost}; {verdict}")
+    made = f"{steps} step{'' if steps == 1 else 's'}" + (f" on {count} ranks" if count > 1 else "")
+    failed = ", then the script failed" if crashed else ""
+    terminal.line(f"{made}{failed}{cost}; {verdict}")
     terminal.line(f"recorded in {session.folder}; see it again: tensight view {session.folder}")

@@ -1,7 +1,7 @@
 """Notices a training that does not get on, and a rank that is lost, and says where every rank is.
 
 A thread of its own renews this rank's beat every two seconds; it costs nothing between. Only while no step ends does it
-look at the training's stack.
+look at the training's stack: soon, since a collective may give up before anybody calls it a stall.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from tensight.capture.companion import Companion
-from tensight.records import RunEnd
+from tensight.records import Finding, RunEnd, StepRecord
 from tensight.runs.beats import EVERY, Beat, Frame, read_all, table, write
 
 if TYPE_CHECKING:
     from tensight.capture.recorder import Recorder
 
 STALL = 30.0  # seconds without a step after which it is said, unless TENSIGHT_STALL says another number, or
+LOOK = 4.0  # seconds after which it is looked where the training is
 TIMES = 10.0  # so many times the longest of the last steps, whichever is more
 RECENT = 20
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
@@ -46,7 +47,7 @@ def patience(environ: Mapping[str, str] = os.environ) -> float:
 
 class Stalling(Companion):
     """Watches over the ranks. `paused` tells whether this one holds because it was told to; `rank` is None while it is
-    not known which one it is."""
+    not known which one it is. With `late` it begins only where several ranks have made a step."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class Stalling(Companion):
         notify: Callable[[dict[str, object]], None] = lambda news: None,
         every: float = EVERY,
         stall: float | None = None,
+        late: bool = False,
     ) -> None:
         self._recorder = recorder
         self._folder = folder
@@ -70,6 +72,8 @@ class Stalling(Companion):
         self._notify = notify
         self._every = every
         self._stall = patience() if stall is None else stall
+        self._late = late
+        self._stuck: tuple[int, tuple[Frame, ...]] = (-1, ())  # the step in which it was looked at last, and its stack
         self._thread_id = threading.get_ident()
         self._pid = os.getpid()
         self._end = threading.Event()
@@ -81,10 +85,16 @@ class Stalling(Companion):
         self._thread = threading.Thread(target=self._watch, name="tensight-stalling", daemon=True)
 
     def started(self) -> None:
-        self._thread.start()
+        if not self._late:
+            self._thread.start()
+
+    def step_ended(self, record: StepRecord, findings: Sequence[Finding]) -> None:
+        if self._late and self._ranks() > 1:
+            self._late = False
+            self._thread.start()
 
     def ended(self, end: RunEnd) -> None:
-        if os.getpid() != self._pid:
+        if os.getpid() != self._pid or self._late:
             return
         self._end.set()
         self._thread.join(5.0)
@@ -104,8 +114,10 @@ class Stalling(Companion):
             if step != self._step and self._step > 0 and not paused:  # the first step pays for much else
                 self._longest.append((now - self._since) / max(1, step - self._step))
             self._step, self._since = step, now
-        late = now - self._since > self._limit()
-        self._beat(paused=paused, look=late)
+        waited = now - self._since
+        late = waited > self._limit()
+        look = late or waited > max(LOOK, TIMES * max(self._longest, default=0.0))
+        self._beat(paused=paused, look=look, stalled=late)
         if late and self._said_at != step:
             self._said_at = step
             self._tell_stall(now)
@@ -115,11 +127,15 @@ class Stalling(Companion):
     def _limit(self) -> float:
         return max(self._stall, TIMES * max(self._longest, default=0.0))
 
-    def _beat(self, *, paused: bool = False, ended: bool = False, look: bool = False) -> None:
+    def _beat(self, *, paused: bool = False, ended: bool = False, look: bool = False, stalled: bool = False) -> None:
         rank = self._rank()
         if rank is None:
             return
         stack = stack_of(self._thread_id) if look else ()
+        if look:
+            self._stuck = (self._recorder.step, stack)
+        elif ended and self._stuck[0] == self._recorder.step:
+            stack = self._stuck[1]  # what it was in when it gave up
         operation, place = describe(stack)
         write(
             self._folder,
@@ -137,6 +153,7 @@ class Stalling(Companion):
                 place=f"{os.path.basename(place.file)}:{place.line}" if place is not None else "",
                 code=place.code if place is not None else "",
                 stack=stack,
+                stalled=stalled,
             ),
         )
 

@@ -19,19 +19,26 @@ MOST_HITS = 20  # lines for hits; the rest is counted
 
 
 class Terminal:
-    """Speaks to the user. With `quiet` only findings and troubles are said; without `findings` troubles alone."""
+    """Speaks to the user. With `quiet` only findings and troubles are said; without `findings` troubles alone.
 
-    def __init__(self, stream: TextIO | None = None, *, quiet: bool = False, findings: bool = True) -> None:
+    Of several ranks that share a terminal the first speaks for all; what another has to say bears its number.
+    """
+
+    def __init__(
+        self, stream: TextIO | None = None, *, quiet: bool = False, findings: bool = True, rank: int = 0
+    ) -> None:
         self._stream = stream or sys.stderr
         self._live = self._stream.isatty()
-        self._quiet = quiet
+        self.rank = rank
+        self._quiet = quiet or rank > 0
         self._findings = findings
         self._next = 0.0
         self._since = (time.perf_counter(), 0)
         self._shown = 0
         self._hits = 0
         self._speed = 0.0
-        self._said: set[str] = set()
+        self._said: dict[str, str] = {}  # findings that were said → by which title
+        self.first_to_say: Callable[[str], bool] = lambda words: True  # no other rank has said this before
         self.page_of: Callable[[Finding], str] = lambda finding: ""  # where the page shows a finding
         self.in_a_line: Callable[[], bool] = lambda: False  # the script has begun a line: there is no room for ours
         self.memory = 0  # bytes held for rewind, shown in the status line
@@ -40,7 +47,7 @@ class Terminal:
     def line(self, text: str) -> None:
         """A line of its own."""
         self._clear()
-        print(f"tensight: {text}", file=self._stream, flush=True)
+        print(f"tensight{f', rank {self.rank}' if self.rank else ''}: {text}", file=self._stream, flush=True)
 
     def block(self, text: str) -> None:
         self._clear()
@@ -91,9 +98,16 @@ class Terminal:
         self.say(finding)
 
     def say(self, finding: Finding) -> None:
-        if self._findings and finding.key not in self._said and not finding.muted:
-            self._said.add(finding.key)
+        if not self._findings or finding.muted or self._is_said(finding):
+            return
+        self._said[finding.key] = finding.title
+        if self.first_to_say(f"{finding.key} {finding.title}"):
             self.block(finding_block(finding, page=self.page_of(finding)))
+
+    def _is_said(self, finding: Finding) -> bool:
+        """Once is enough; but all ranks together may show the cause of what one alone could only see."""
+        said = self._said.get(finding.key)
+        return said is not None and (finding.category != "distributed" or said == finding.title)
 
     def hit(self, hit: Hit) -> None:
         self._hits += 1

@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import importlib
+import mmap
 import os
-import resource
 import select
 import signal
 import subprocess
@@ -59,9 +59,9 @@ def try_reading(read: Read, path: Path, *, memory: int = MEMORY, seconds: float 
 
 def limit_own_memory() -> None:
     """Half of the machine's memory for a process that only reads: the other half is for a training beside it."""
-    with contextlib.suppress(ValueError, OSError):
+    with contextlib.suppress(AttributeError, ValueError, OSError):
         whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        _limit(resource.RLIMIT_DATA, max(whole // 2, 2 * MEMORY))
+        _limit("RLIMIT_DATA", max(whole // 2, 2 * MEMORY))
 
 
 def _end_of(child: int, pipe: IO[bytes], seconds: float) -> tuple[bytes, int]:
@@ -114,9 +114,9 @@ def _work(read: Read, path: Path, memory: int, seconds: float, writing: int) -> 
     code = _BROKEN
     faulthandler.disable()  # what a child dies of is said in a sentence, and need not fill the screen
     try:
-        _limit(resource.RLIMIT_DATA, _data() + memory)
-        _limit(resource.RLIMIT_CPU, int(seconds) + 1)
-        _limit(resource.RLIMIT_CORE, 0)
+        _limit("RLIMIT_DATA", _data() + memory)
+        _limit("RLIMIT_CPU", int(seconds) + 1)
+        _limit("RLIMIT_CORE", 0)
         read(path)
         code = 0
     except TensightError as error:
@@ -130,16 +130,20 @@ def _work(read: Read, path: Path, memory: int, seconds: float, writing: int) -> 
         os._exit(code)
 
 
-def _limit(what: int, value: int) -> None:
-    with contextlib.suppress(ValueError, OSError):  # a system that knows no such limit, or has a lower one
-        _, hard = resource.getrlimit(what)
-        resource.setrlimit(what, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+def _limit(what: str, value: int) -> None:
+    # a system that knows no such limits, not this one, or has a lower one
+    with contextlib.suppress(ImportError, AttributeError, ValueError, OSError):
+        import resource
+
+        number = getattr(resource, what)
+        _, hard = resource.getrlimit(number)
+        resource.setrlimit(number, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
 def _data() -> int:
     """Bytes that count as this process's data now."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+        return int(Path("/proc/self/statm").read_text().split()[5]) * mmap.PAGESIZE
     return 1 << 30
 
 

@@ -30,6 +30,7 @@ from tensight.diagnosis.rules.distributed import (
     GradientsNotAveraged,
     GradientsSummed,
     ReplicasDiverge,
+    SamplerEpochNotSet,
 )
 from tensight.diagnosis.rules.divergence import KlDivOnProbabilities
 from tensight.diagnosis.rules.drawing import FewSamplesDrawn
@@ -137,6 +138,7 @@ RULES: tuple[type[Rule], ...] = (
     GradientsNotAveraged,
     GradientsSummed,
     ReplicasDiverge,
+    SamplerEpochNotSet,
     AttentionMaskWrong,
     TargetsNotShifted,
     PaddingNotIgnored,

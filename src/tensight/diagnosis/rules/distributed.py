@@ -71,7 +71,7 @@ class GradientsNotAveraged(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         for _, event in case.noted.of("replicas_differ"):
-            if event.values.get("kind") == "gradient":
+            if event.values.get("kind") in ("gradient", "forgotten"):
                 yield differing.conclude(event, case.parts.values())
                 return
 
@@ -130,7 +130,7 @@ class ReplicasDiverge(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         for _, event in case.noted.of("replicas_differ"):
-            if event.values.get("kind") in ("weight", "buffer", "copy", "alone", "exchanged"):
+            if event.values.get("kind") in ("start", "weight", "buffer", "copy", "alone", "exchanged"):
                 yield differing.conclude(event, case.parts.values())
                 return
 
@@ -150,3 +150,33 @@ class CollectivesOutOfOrder(Rule):
             if event.values.get("kind") == "collective":
                 yield differing.conclude(event, case.parts.values())
                 return
+
+
+class SamplerEpochNotSet(Rule):
+    """A sampler that divides data among ranks and is never told of the next epoch."""
+
+    fault = "sampler_epoch_not_set"
+    category = "distributed"
+    finds = "A DistributedSampler without set_epoch: every epoch hands out the same samples in the same order."
+    evidence = ("what the sampler shuffles by, at the beginning of each epoch",)
+    every = 10
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for _, event in case.noted.of("same_order"):
+            epochs, since, told = (event.values.get(name) for name in ("epochs", "since", "epoch"))
+            yield self.finding(
+                "every epoch is shuffled alike: set_epoch is not called",
+                confidence=0.85,
+                since_step=since if isinstance(since, int) else 0,
+                where=where(event.source, op="DataLoader"),
+                why=f"{epochs} epochs in a row began with the DistributedSampler at epoch {told}: it"
+                " shuffles by its seed and that number, so each rank sees the same samples in the same order in every"
+                " epoch, makes the same batches of them, and never meets those of the other ranks",
+                facts=[
+                    ("epochs with the same order", epochs),
+                    ("epoch the sampler was told", told),
+                ],
+                fix=("call sampler.set_epoch(epoch) at the beginning of each epoch",),
+                confirm=("print the indices of the first batch of two epochs: they are the same",),
+            )
+            return

@@ -18,15 +18,17 @@ from torch import nn
 
 from tensight.frameworks.torch.checksums import checksums
 from tensight.frameworks.torch.collectives import Collectives
-from tensight.frameworks.torch.networks import Networks
+from tensight.frameworks.torch.networks import Model, Networks
 from tensight.frameworks.torch.replicas import Replicas
 from tensight.frameworks.torch.shards import shard_of
 from tensight.frameworks.torch.watching import Watching
 from tensight.frameworks.torch.wrappers import walk
-from tensight.records import Depth, Part
+from tensight.records import Depth, Part, Source
 from tensight.records.event import Value
 
 FIRST = 4  # updates that are checked one by one
+EARLY = 64  # updates that are checked one by one while that is cheap: where ranks part is then known to the step
+FREE = 0.2  # processor seconds that those may take together
 EVERY = 8  # updates between two checks at first
 SHARE = 0.005  # of the training's time that checks may take
 COSTS = 5  # checks whose median cost counts
@@ -39,13 +41,16 @@ class Group:
     """Tensors that the same ranks should hold alike.
 
     `kind`: 'weight', 'gradient', 'buffer', 'copy', 'alone' (a network that nobody keeps alike),
-    'exchanged' (weights that ranks have just put together), 'collective'.
+    'exchanged' (weights that ranks have just put together), 'start' (weights before the first update),
+    'forgotten' (weights whose gradients nobody was seen to sum, beside others that are), 'single' (weights of a
+    training in which nobody was seen to put anything together), 'collective'.
     """
 
-    def __init__(self, kind: str, network: str, ranks: tuple[int, ...]) -> None:
+    def __init__(self, kind: str, network: str, ranks: tuple[int, ...], source: Source | None = None) -> None:
         self.kind = kind
         self.network = network
         self.ranks = ranks
+        self.source = source  # the line that a difference points to
         self.members: Members = []
 
     @property
@@ -68,13 +73,19 @@ class Agreement:
         self._since = (-1, 0.0)  # update and time of the last check
         self._exchanges = 0  # of weights between ranks, that were looked at
         self._costs: deque[float] = deque(maxlen=COSTS)  # processor seconds of the last checks
+        self._spent = 0.0  # processor seconds of all checks
+        self._before = 0.0  # those of this update's gradients
 
     def due(self, update: int) -> bool:
         """
-        >>> [update for update in range(20) if Agreement(None, None, None, None).due(update)]
+        >>> agreement = Agreement(None, None, None, None)
+        >>> all(agreement.due(update) for update in range(EARLY))
+        True
+        >>> agreement._spent = 2 * FREE
+        >>> [update for update in range(20) if agreement.due(update)]
         [0, 1, 2, 3, 8, 16]
         """
-        return update < FIRST or update % self.every == 0
+        return update < FIRST or update % self.every == 0 or (update < EARLY and self._spent < FREE)
 
     def before_update(self) -> None:
         """Gradients, as all ranks should have them now."""
@@ -84,7 +95,11 @@ class Agreement:
             self._exchanges += 1
             self._take(list(self._put_together()))
         if self.due(self._updates):
-            self._take([*self._replicated(self._gradients), *self._alone()])
+            used = time.thread_time()
+            start = [] if self._updates else [*self._replicated(self._start)]
+            found = [*start, *self._replicated(self._gradients), *self._alone(), *self._forgotten(), *self._single()]
+            self._take(found)
+            self._before = time.thread_time() - used
 
     def after_update(self) -> None:
         """Weights, buffers and copies, behind the update."""
@@ -105,7 +120,8 @@ class Agreement:
 
     def _pace(self, began: float, used: float) -> None:
         """A check must not cost more than its share; one that was disturbed by others tells nothing of that."""
-        self._costs.append(time.thread_time() - used)
+        self._costs.append(time.thread_time() - used + self._before)
+        self._spent += self._costs[-1]
         before, then = self._since
         self._since = (self._updates, time.perf_counter())
         if before < 0 or len(self._costs) < COSTS:
@@ -141,7 +157,7 @@ class Agreement:
         if self._parts.get(group.name) != names:
             self._parts[group.name] = names
             settings: dict[str, Value] = {"network": group.network, "ranks": " ".join(map(str, group.ranks))}
-            self.watching.sink.part(Part("agreement", group.name, group.kind, settings, None, names))
+            self.watching.sink.part(Part("agreement", group.name, group.kind, settings, group.source, names))
 
     # what should be alike
 
@@ -162,7 +178,44 @@ class Agreement:
             for model in self.networks.models.values():
                 root = model.ref()
                 if root is not None and any(held.optimizer for held in model.parameters):
-                    yield model.name, root, tuple(range(position[1])), frozenset()
+                    yield model.name, root, tuple(range(position[1])), frozenset(self._unseen(model))
+
+    def _unseen(self, model: Model) -> list[str]:
+        """Parameters whose gradients were not seen to be summed by hand, where those of others were."""
+        if not self.replicas.partly:
+            return []
+        tensors = ((held, held.ref()) for held in model.parameters)
+        return [held.name for held, tensor in tensors if tensor is not None and not self.replicas.is_summed(tensor)]
+
+    def _forgotten(self) -> Iterator[Group]:
+        """Those parameters: where ranks begin alike, they are no parts of one network but were left out."""
+        position = self.replicas.position
+        if not self.replicas.partly or position is None:
+            return
+        for model in self.networks.models.values():
+            unseen = set(self._unseen(model))
+            group = Group("forgotten", model.name, tuple(range(position[1])), self.replicas.summed_in)
+            for held in model.parameters:
+                tensor = held.ref()
+                if held.name in unseen and held.optimizer and tensor is not None and _plain(tensor):
+                    group.members.append((held.name, tensor))
+            yield group
+
+    def _single(self) -> Iterator[Group]:
+        """Trained networks where no gradient is averaged at all: each rank may be meant to train alone."""
+        position = self.replicas.position
+        if self.replicas.wrappers() or self.replicas.by_hand or position is None:
+            return
+        for model in self.networks.models.values():
+            group = Group("single", model.name, tuple(range(position[1])), self.replicas.updated_in)
+            for held in model.parameters:
+                tensor = held.ref()
+                if tensor is not None and not _plain(tensor):
+                    break  # parts of one network
+                if held.optimizer and tensor is not None:
+                    group.members.append((held.name, tensor))
+            else:
+                yield group
 
     def _put_together(self) -> Iterator[Group]:
         """Weights that ranks have just put together, as those of local steps are now and then."""
@@ -202,6 +255,12 @@ class Agreement:
                 if tensor is not None and _plain(tensor):
                     buffers.members.append((_name(path, slot), tensor))
         return [weights, buffers]
+
+    def _start(self, network: str, module: nn.Module, ranks: tuple[int, ...], ignored: frozenset[str]) -> list[Group]:
+        model = self.networks.models.get(network)
+        start = Group("start", network, ranks, model.source if model is not None else None)
+        start.members = self._held(network, module, ranks, ignored)[0].members
+        return [start]
 
     def _gradients(
         self, network: str, module: nn.Module, ranks: tuple[int, ...], ignored: frozenset[str]

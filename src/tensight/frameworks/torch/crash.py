@@ -19,6 +19,7 @@ _BACKWARD = ("_engine_run_backward", "backward")
 _PRIVATE = re.compile(
     r"[/\\]torch[/\\](?:.*[/\\])?_"
 )  # where operators are written out in Python: no place a user knows
+_NO_GRADIENT = re.compile(r"Parameter indices which did not receive grad for rank \d+: ([\d ]+)")
 _NODE = re.compile(r"output \d+ of (\w+?)(?:Backward\d*)?,")
 
 
@@ -27,9 +28,22 @@ def add_to(crash: Crash, frames: list[Frame]) -> None:
     _module(crash, frames)
     _phase(crash, frames)
     find_call(crash, _up_to_private(frames), _tensors)
+    _unused(crash, frames)
     node = _NODE.search(crash.message)
     if node:
         crash.operator = re.sub(r"(?<!^)(?=[A-Z])", "_", node[1]).lower()
+
+
+def _unused(crash: Crash, frames: list[Frame]) -> None:
+    """Parameters that a wrapper waits for are told as numbers: it numbers those that need gradients."""
+    told = _NO_GRADIENT.search(crash.message)
+    wrapper = next((frame.f_locals["self"] for frame, _, _ in frames if _runs_module(frame)), None)
+    if told is None or not isinstance(wrapper, nn.parallel.DistributedDataParallel):
+        return
+    ignored = getattr(wrapper, "parameters_to_ignore", ())
+    names = [name for name, one in wrapper.module.named_parameters() if one.requires_grad and name not in ignored]
+    chosen = [names[int(number)] for number in told[1].split() if int(number) < len(names)]
+    crash.message += f"\nparameters without a gradient: {', '.join(chosen)}"
 
 
 def _up_to_private(frames: list[Frame]) -> list[Frame]:

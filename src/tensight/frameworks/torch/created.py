@@ -8,12 +8,28 @@ from torch import nn
 
 from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.patches import Patches
-from tensight.frameworks.source import source_of, user_site
+from tensight.frameworks.source import is_user_file, source_of, user_frame
 from tensight.frameworks.torch.watching import Watching
 from tensight.frameworks.torch.wrappers import wrapped
 from tensight.records import Source
 
 Site = tuple[str, int, str]
+
+
+def _made_at(module: nn.Module) -> Site | None:
+    """The user's line that makes a module: not the one in its own `__init__` that calls that of its base."""
+    frame = user_frame(4)
+    while frame is not None and frame.f_code.co_name == "__init__":
+        names = frame.f_code.co_varnames
+        if not names or frame.f_locals.get(names[0]) is not module:
+            break
+        above = frame.f_back
+        while above is not None and not is_user_file(above.f_code.co_filename):
+            above = above.f_back
+        if above is None:
+            break
+        frame = above
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
 class Created:
@@ -45,7 +61,7 @@ class Created:
         patches.wrap(nn.Module, "__setstate__", around_setstate)
 
     def _note(self, module: nn.Module) -> None:
-        site = self._sites[module] = user_site(3)
+        site = self._sites[module] = _made_at(module)
         if self._watching.outermost:
             self.inside.append((type(module), site))
             del self.inside[:-16]

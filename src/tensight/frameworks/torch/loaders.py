@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, RandomSampler
+from torch.utils.data import DataLoader, DistributedSampler, RandomSampler
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from tensight.frameworks.identity import IdentityMap
@@ -22,6 +22,7 @@ from tensight.records.event import Value
 
 _MOST_TENSORS = 8
 _MOST_PRINTS = 4096
+_SAME_ORDER = 2  # epochs that repeat the order of the first: one may be a second look at the same data
 _MOST_SAMPLES = 10_000  # numbers of samples that are remembered of a loader
 
 
@@ -36,6 +37,10 @@ class Feeding:
         self.drawn = 0  # samples that the sampler has named so far, over all epochs
         self.distinct: set[int] = set()  # of which different ones
         self.counted = True  # while they are numbers, and not too many to remember
+        self.trains = False  # its batches are asked for where gradients are wanted
+        self.epoch: int | None = None  # what its sampler shuffles by, where that must be told in each epoch
+        self.again = 0  # iterations in a row that were shuffled by the same
+        self.again_since = 0
 
 
 class Loaders:
@@ -105,9 +110,27 @@ class Loaders:
 
     def _began(self, loader: DataLoader, iterator: Any) -> None:
         feeding = self._found(loader)
+        self._shuffled_by(feeding, loader)
         feeding.index = 0
         feeding.prints = {}
         self._of_iterator[iterator] = feeding
+
+    def _shuffled_by(self, feeding: Feeding, loader: DataLoader) -> None:
+        """A sampler that divides data among ranks shuffles alike until `set_epoch` tells it otherwise."""
+        sampler = loader.sampler
+        epoch = getattr(sampler, "epoch", None)
+        if type(sampler) is not DistributedSampler or not sampler.shuffle or feeding.index < 2:
+            feeding.epoch = epoch
+            return
+        if epoch != feeding.epoch:
+            feeding.epoch, feeding.again = epoch, 0
+            return
+        feeding.again += 1
+        if feeding.again == 1:
+            feeding.again_since = self.watching.sink.step
+        elif feeding.again == _SAME_ORDER and feeding.trains:
+            values: dict[str, Value] = {"epochs": 1 + feeding.again, "epoch": epoch, "since": feeding.again_since}
+            self.watching.sink.event("same_order", feeding.name, values, feeding.source)
 
     def _around_next(self, original: Any) -> Any:
         watching = self.watching
@@ -150,6 +173,7 @@ class Loaders:
             return
         watching = self.watching
         self._seeds.handed_out(iterator, feeding.index)
+        feeding.trains = feeding.trains or torch.is_grad_enabled()
         values: dict[str, Value] = {"index": feeding.index}
         feeding.index += 1
         if feeding.counted and feeding.drawn:

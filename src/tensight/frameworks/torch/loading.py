@@ -9,6 +9,7 @@ from torch import nn
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source
 from tensight.frameworks.torch.networks import Networks
+from tensight.frameworks.torch.replicas import position
 from tensight.frameworks.torch.watching import Watching
 from tensight.records.event import Value
 
@@ -39,6 +40,8 @@ class Loading:
         trained = any(parameter in self.networks.optimizer_of for parameter in module.parameters())
         if entry is not None and trained and not missing and self.watching.sink.step > 0:
             self.watching.sink.event("reloaded", entry.network, {}, user_source())
+        if not self.watching.sink.step and position() is not None:
+            self.watching.sink.event("weights_loaded", entry.network if entry is not None else "", {}, user_source())
         if not missing and not unexpected:
             return
         values: dict[str, Value] = {

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import sys
 import weakref
+from types import FrameType
 from typing import Any
 
 import torch
 
 from tensight.frameworks.patches import Patches
-from tensight.frameworks.source import user_source
+from tensight.frameworks.source import is_user_file, source_of, user_source
 from tensight.frameworks.torch.networks import Networks
 from tensight.frameworks.torch.watching import Watching
 from tensight.records import Part, Source
 from tensight.records.event import Value
 
 _MOST_REDUCED = 10_000
+_LOOKED_AT = 32  # updates after which no further gradient is expected to be summed by hand
 _is_compiling = torch.compiler.is_compiling
 
 
@@ -50,7 +52,10 @@ class Replicas:
         self._exchanged: set[int] = set()  # parameters whose values were put together over ranks since the last update
         self._exchanged_in: Source | None = None
         self._exchange_told = False
-        self._by_hand = False  # gradients of all parameters are averaged by hand
+        self._updated_in: Source | None = None
+        self._by_hand = False  # gradients are averaged by hand
+        self._partly = 0  # updates so far at which only some were seen to be
+        self._seen: set[int] = set()  # parameters whose gradients were summed then
         self._wrappers: list[tuple[weakref.ref, str]] = []
         self._forwarded = False  # a wrapper's own forward was called since the last update
         self._averaged = False  # somebody has averaged by hand
@@ -77,6 +82,27 @@ class Replicas:
     def by_hand(self) -> bool:
         """Whether the training averages the gradients of all parameters itself."""
         return self._by_hand
+
+    @property
+    def partly(self) -> bool:
+        """Whether only some of the gradients were seen to be averaged so."""
+        return self._partly > 0
+
+    @property
+    def summed_in(self) -> Source | None:
+        """The line that sums gradients over ranks."""
+        return self._reduced_in
+
+    @property
+    def updated_in(self) -> Source | None:
+        """The line that makes an update, where nobody averages anything: there it was forgotten."""
+        if self._updated_in is None:
+            self._updated_in = user_source()
+        return self._updated_in
+
+    def is_summed(self, parameter: torch.Tensor) -> bool:
+        """Where only some are seen: whether this parameter's gradient is summed over ranks by hand."""
+        return id(parameter) in self._seen
 
     def exchanged(self) -> bool:
         """Whether all weights were put together over ranks since the last update: now they should be alike."""
@@ -121,8 +147,8 @@ class Replicas:
         """An outermost module is about to be called."""
         if not self._stages:
             self._watch_stages()
-        if self._wrappers:
-            self._line = user_source()
+        if self._wrappers and not self._forwarded and not self._averaged:
+            self._line = _line_outside() or user_source()
 
     def _watch_stages(self) -> None:
         """A schedule of pipeline stages divides gradients by the number of micro-batches itself; it is loaded late."""
@@ -173,22 +199,32 @@ class Replicas:
                 self.watching.sink.event("replica_alone", name, values, self._line)
 
     def _without_wrapper(self) -> None:
-        """Gradients of every parameter, summed over ranks by hand: replicas that are meant to be alike."""
+        """Gradients summed over ranks by hand: replicas that are meant to be alike."""
         reduced, self._reduced = self._reduced, {}
         self._backward = False
-        if self._by_hand or not reduced:
+        if not reduced or not self._looking:
             return
-        gradients = [
-            tensor.grad
+        trained = [
+            (tensor, tensor.grad)
             for model in self.networks.models.values()
             for held in model.parameters
             if held.optimizer and (tensor := held.ref()) is not None and tensor.grad is not None
         ]
-        whole = sum(gradient.numel() for gradient in gradients)
-        if gradients and (all(one.data_ptr() in reduced for one in gradients) or whole in reduced.values()):
+        whole = sum(gradient.numel() for _, gradient in trained)
+        self._seen.update(id(tensor) for tensor, gradient in trained if gradient.data_ptr() in reduced)
+        if not trained or 2 * sum(reduced.values()) < whole:
+            return
+        everything = whole in reduced.values() or all(id(tensor) in self._seen for tensor, _ in trained)
+        self._partly = 0 if everything else self._partly + 1
+        if not self._by_hand:
             self._by_hand = True
             settings: dict[str, Value] = {"ranks": torch.distributed.get_world_size(), "summed": self._still_a_sum()}
             self.watching.sink.part(Part("wrapper", "all_reduce", "all_reduce", settings, self._reduced_in))
+
+    @property
+    def _looking(self) -> bool:
+        """Whether it is still of interest which gradients are summed by hand."""
+        return not self._by_hand or 0 < self._partly < _LOOKED_AT
 
     def _still_a_sum(self) -> bool:
         """Whether an optimizer is about to use a gradient as the sum over ranks has left it, divided by nobody."""
@@ -205,7 +241,7 @@ class Replicas:
             self._sum = (weakref.ref(tensor), _few(tensor))
 
     def _summed(self, tensor: Any) -> None:
-        if isinstance(tensor, torch.Tensor) and not self._by_hand and len(self._reduced) < _MOST_REDUCED:
+        if isinstance(tensor, torch.Tensor) and self._looking and len(self._reduced) < _MOST_REDUCED:
             self._reduced[tensor.data_ptr()] = tensor.numel()
             self._reduced_in = user_source()
 
@@ -236,7 +272,8 @@ class Replicas:
         name = kind if not self._wrappers else f"{kind}-{len(self._wrappers) + 1}"
         self._wrappers.append((weakref.ref(wrapper), name))
         count = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
-        self.watching.sink.part(Part("wrapper", name, kind, {"ranks": count}, source))
+        settings: dict[str, Value] = {"ranks": count, "broadcast_buffers": bool(wrapper.broadcast_buffers)}
+        self.watching.sink.part(Part("wrapper", name, kind, settings, source))
 
     def _around_forward(self, original: Any) -> Any:
         def forward(wrapper, *args, **kwargs):
@@ -269,6 +306,19 @@ class Replicas:
             return result
 
         return collective
+
+
+def _line_outside() -> Source | None:
+    """The user's line that is running outside the methods of modules: one of the wrapped module may call its parts."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        code = frame.f_code
+        if is_user_file(code.co_filename):
+            first = code.co_varnames[0] if code.co_argcount else ""
+            if not isinstance(frame.f_locals.get(first), torch.nn.Module):
+                return source_of(code.co_filename, frame.f_lineno, code.co_name)
+        frame = frame.f_back
+    return None
 
 
 def _few(tensor: torch.Tensor) -> list[float]:

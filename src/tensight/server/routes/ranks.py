@@ -55,7 +55,7 @@ def _place(run: Recording, rank: int, beat: beats.Beat | None, state: str, now: 
     if beat is None:
         return RankPlace(rank, "gone" if gone else ended or state or "running", step)
     doing = "gone" if gone else ended or (state if state not in ("lost", "ended") else "") or "running"
-    if doing == "running" and beat.operation:
+    if doing == "running" and beat.stalled:
         doing = "stalled"
     return RankPlace(
         rank=rank,

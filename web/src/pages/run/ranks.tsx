@@ -7,6 +7,7 @@ import { follow, route } from "../../route";
 import { control, summary } from "../../state";
 import { duration, shown } from "../../text";
 import type { RankPlace } from "../../types";
+import { RankSteps } from "./rank_steps";
 import { StatePill } from "./state_pill";
 
 const places = signal<readonly RankPlace[]>([]);
@@ -124,6 +125,7 @@ export function Ranks(): JSX.Element | null {
           ))}
         </tbody>
       </table>
+      <RankSteps />
     </section>
   );
 }

@@ -1,0 +1,61 @@
+"""Several ranks share one terminal: one of them speaks for all, and nothing is said twice."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import msgspec
+
+from tensight.records import Coverage, Finding, Where
+from tensight.session.launch import _first_to_say
+from tensight.session.terminal import Terminal
+
+FINDING = Finding("replicas_diverge", "distributed", "ranks differ", 0.9, 3, Where(parameter="w"), "because")
+
+
+def terminals(folder: Path, count: int) -> list[tuple[Terminal, io.StringIO]]:
+    made = []
+    for rank in range(count):
+        stream = io.StringIO()
+        terminal = Terminal(stream, rank=rank)
+        terminal.first_to_say = lambda words: _first_to_say(folder, words)
+        made.append((terminal, stream))
+    return made
+
+
+def test_a_finding_of_all_ranks_is_said_by_the_first_that_has_it(tmp_path: Path) -> None:
+    (zero, said_by_zero), (one, said_by_one) = terminals(tmp_path, 2)
+    one.say(FINDING)
+    zero.say(FINDING)
+    zero.say(FINDING)
+    assert said_by_one.getvalue().count("ranks differ") == 1
+    assert said_by_zero.getvalue() == ""
+
+
+def test_the_cause_that_all_ranks_together_show_is_said_after_what_one_could_see(tmp_path: Path) -> None:
+    ((zero, said),) = terminals(tmp_path, 1)
+    better = msgspec.structs.replace(FINDING, title="ranks use different learning rates")
+    for finding in (FINDING, better, better):
+        zero.say(finding)
+    assert said.getvalue().count("✖") == 2
+    own = Finding("dead_relu", "gradient-flow", "dead", 0.9, 3, Where(module="a"), "because")
+    zero.say(own)
+    zero.say(msgspec.structs.replace(own, title="all dead"))  # grown, but no other cause
+    assert "all dead" not in said.getvalue()
+
+
+def test_other_ranks_name_themselves_and_leave_what_is_the_same_everywhere_to_the_first(tmp_path: Path) -> None:
+    (zero, said_by_zero), (one, said_by_one) = terminals(tmp_path, 2)
+    for terminal in (zero, one):
+        terminal.covered(Coverage())
+        terminal.line("this rank is late")
+    assert said_by_zero.getvalue().count("tensight: ") == 2
+    assert said_by_one.getvalue() == "tensight, rank 1: this rank is late\n"
+    one.say(Finding("dead_relu", "gradient-flow", "dead", 0.9, 3, Where(module="a"), "because", rank=1))
+    assert "✖ step 3, rank 1  dead" in said_by_one.getvalue()
+
+
+def test_a_disk_that_is_full_says_it_twice_rather_than_never(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert _first_to_say(tmp_path / "file", "words")
