@@ -8,12 +8,8 @@ from pathlib import Path
 
 from tensight.errors import TensightError
 from tensight.records import Finding
-from tensight.runs import open_run
-from tensight.runs import report as reports
-from tensight.runs.blocks import crash_block
 from tensight.session import startup
 from tensight.session.companions import companions
-from tensight.session.crashing import crash_of
 from tensight.session.debugger import breakpoints
 from tensight.session.program import Outcome, Program
 from tensight.session.session import Companions, Session, ended_word, is_off
@@ -57,6 +53,12 @@ def launch(
 
 
 def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path | None) -> Ending:
+    # imported when the script is over: until then its memory is the script's
+    from tensight.runs import open_run
+    from tensight.runs import report as reports
+    from tensight.runs.blocks import crash_block
+    from tensight.session.crashing import crash_of
+
     crashed = outcome.error is not None and not outcome.interrupted
     crash = crash_of(outcome.error) if crashed and outcome.error is not None else None
     stopped = bool(session.recorder.stopping)
