@@ -4,6 +4,9 @@
 
 Each training runs in a process of its own, by turns without Tensight, watched, and watched with rewind. Times are
 those of the training's processor, so that other work on the machine hardly counts.
+
+What a hit loses is nearly all the kernel's: the fork, and the pages that the next step writes while the copy still
+shares them. Pages and kernel time of the hit are shown beside it, since what a page costs depends on the machine.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ net = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn
 opt = torch.optim.Adam(net.parameters(), lr=1e-4)
 loader = DataLoader(TensorDataset(torch.rand(64 * steps, 64)), batch_size=64, num_workers=workers)
 good = {name: value.clone() for name, value in net.state_dict().items()}
-times = []
+times, kernel, faults = [], [], []
 begun = time.process_time()
 for step, (x,) in enumerate(loader):
     loss = torch.log(net(x).pow(2) * (step != bad) + (step != bad)).mean()
@@ -43,10 +46,13 @@ for step, (x,) in enumerate(loader):
         opt.state.clear()
     now = time.process_time()
     times.append(now - begun)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    kernel.append(used.ru_stime)
+    faults.append(used.ru_minflt)
     begun = now
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 weights = sum(p.numel() * p.element_size() for p in net.parameters())
-print("RESULT " + json.dumps({"times": times, "peak": peak, "state": 3 * weights}))
+print("RESULT " + json.dumps({"times": times, "peak": peak, "state": 3 * weights, "kernel": kernel, "faults": faults}))
 """
 
 
@@ -72,6 +78,11 @@ def middle(values: list[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
+def _at_hit(counted: list[float], bad: int) -> float:
+    """What a counter went up by in the bad step and the one after it, in which a copy is made."""
+    return counted[bad + 1] - counted[bad - 1]
+
+
 def main() -> None:
     for name, width, steps, workers in (
         ("small network, no workers", 64, 600, 0),
@@ -85,6 +96,8 @@ def main() -> None:
         bad = steps // 2
         total = {kind: min(sum(one["times"][20 : bad - 1]) for one in all_of) for kind, all_of in seen.items()}
         hit = {kind: min(sum(one["times"][bad : bad + 2]) for one in all_of) for kind, all_of in seen.items()}
+        kernel = {kind: 1000 * min(_at_hit(one["kernel"], bad) for one in all_of) for kind, all_of in seen.items()}
+        pages = {kind: min(_at_hit(one["faults"], bad) for one in all_of) for kind, all_of in seen.items()}
         peak = {kind: min(one["peak"] for one in all_of) / MB for kind, all_of in seen.items()}
         step = middle(seen["alone"][0]["times"][20:])
         watched, rewind = total["watched"] / total["alone"], total["rewind"] / total["alone"]
@@ -92,7 +105,10 @@ def main() -> None:
             f"  a step takes {1000 * step:.2f} ms, weights and optimizer states {seen['alone'][0]['state'] / MB:.1f} MB"
         )
         print(f"  processor time: watched {watched:.3f} of the training alone, with rewind {rewind:.3f}")
-        print(f"  lost at a hit: {1000 * (hit['rewind'] - hit['watched']):.2f} ms")
+        print(
+            f"  lost at a hit: {1000 * (hit['rewind'] - hit['watched']):.2f} ms, of it in the kernel"
+            f" {kernel['rewind'] - kernel['watched']:.2f} ms for {pages['rewind'] - pages['watched']:.0f} pages more"
+        )
         print(
             f"  peak memory: alone {peak['alone']:.0f} MB, watching adds {peak['watched'] - peak['alone']:.1f} MB,"
             f" rewind {peak['rewind'] - peak['watched']:.1f} MB"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from tensight.records import Observation, Source
+import msgspec
+
+from tensight.records import Finding, Observation, Source
 from tests.diagnosis.builders import Run, nan, stats
 
 ROOT = Source("train.py", 15, "return torch.sqrt(d2.sum(1))", "distance")
@@ -123,3 +125,26 @@ def test_a_nan_that_a_replay_meets_first_in_the_loss_function_was_in_the_target(
     run.replay("aten.mse_loss", 12, phase="forward", source=line, facts={"kind": "given", "name": "", "bad_nan": 1})
     (finding,) = run.end()
     assert (finding.fault, finding.where.line) == ("nan_in_target", 20)
+
+
+def _read_from_a_graph(line: Source) -> Finding:
+    """A loss that went bad in a step that was not run again: the graph tells the operator, but no line."""
+    run = Run()
+    for loss in (*(1.0 - 0.05 * step for step in range(9)), math.nan):
+        events = [msgspec.structs.replace(one, source=line) if one.kind == "loss" else one for one in run.events()]
+        run.train(loss, events=events)
+    run.replay("aten.log", 9, phase="forward", facts={"kind": "made", "in.0.zero": 3, "in.0.count": 32, "bad_inf": 3})
+    (finding,) = run.end()
+    return finding
+
+
+def test_an_operator_without_a_line_gets_the_one_of_the_loss_that_calls_it() -> None:
+    finding = _read_from_a_graph(Source("train.py", 31, "loss = -torch.log(net(x)).mean()"))
+    assert finding.where.op == "aten.log"
+    assert (finding.where.file, finding.where.line) == ("train.py", 31)
+
+
+def test_a_line_that_does_not_call_the_operator_is_not_blamed() -> None:
+    finding = _read_from_a_graph(Source("train.py", 31, "loss = criterion(net(x), logits)"))
+    assert finding.where.op == "aten.log"
+    assert finding.where.line is None

@@ -194,6 +194,8 @@ def _command(text: str) -> str:
 
 
 def _watchpoints(specs: tuple[str, ...], file: Path | None) -> tuple[Watchpoint, ...]:
+    if not specs and file is None:
+        return ()
     from tensight.watchpoints import spec
 
     points = [spec.parse(text, 0) for text in specs]

@@ -4,6 +4,8 @@
 depends on the other end: without one it runs on.
 """
 
+from typing import TYPE_CHECKING
+
 from tensight.control.commands import (
     AddWatchpoint,
     ChangeWatchpoint,
@@ -17,8 +19,10 @@ from tensight.control.commands import (
     Step,
     Terminate,
 )
-from tensight.control.link import Link
 from tensight.control.machine import Machine, State
+
+if TYPE_CHECKING:
+    from tensight.control.link import Link
 
 __all__ = [
     "AddWatchpoint",
@@ -36,3 +40,11 @@ __all__ = [
     "Step",
     "Terminate",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "Link":  # a training without a page needs no wire
+        from tensight.control.link import Link
+
+        return Link
+    raise AttributeError(f"module 'tensight.control' has no attribute {name!r}")

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from tensight.capture.companion import Companion
 from tensight.control import commands
-from tensight.records import Finding, StepRecord
+from tensight.records import Finding, StepRecord, Watchpoint
 from tensight.records.audit import AuditEntry, Who
 from tensight.session import current, prints
-from tensight.watchpoints import spec
 
 if TYPE_CHECKING:
     from tensight.capture.recorder import Recorder
@@ -55,14 +54,20 @@ def in_words(command: commands.Command) -> tuple[str, str]:
         case commands.Terminate():
             return "terminate", ""
         case commands.AddWatchpoint():
-            return "watchpoint added", spec.to_text(command.watchpoint)
+            return "watchpoint added", _spec(command.watchpoint)
         case commands.ChangeWatchpoint():
             state = "" if command.watchpoint.enabled else ", switched off"
-            return "watchpoint changed", f"number {command.watchpoint.id}: {spec.to_text(command.watchpoint)}{state}"
+            return "watchpoint changed", f"number {command.watchpoint.id}: {_spec(command.watchpoint)}{state}"
         case commands.RemoveWatchpoint():
             return "watchpoint removed", f"number {command.id}"
         case commands.Mute():
             return "finding muted" if command.muted else "finding no longer muted", command.key
+
+
+def _spec(point: Watchpoint) -> str:
+    from tensight.watchpoints import spec  # a training that nobody commands writes none
+
+    return spec.to_text(point)
 
 
 class Auditing(Companion):

@@ -1,4 +1,7 @@
-"""Who goes along with a session, as the settings ask for. One place, so that a new companion is one line."""
+"""Who goes along with a session, as the settings ask for. One place, so that a new companion is one line.
+
+Those that not every training has are imported when they are wanted: what is imported takes its memory.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import socket
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tensight.capture.companion import Companion
 from tensight.control.address import find_beside, from_environment
@@ -13,23 +17,24 @@ from tensight.records import Finding
 from tensight.session.acting import Acting
 from tensight.session.agreeing import Agreeing
 from tensight.session.auditing import Auditing
-from tensight.session.controlling import Controlling, controlling
-from tensight.session.controlling_children import controlling_child, rank_count
 from tensight.session.guard import Guarding
 from tensight.session.launching import Launch, Launching
 from tensight.session.output import Listening
 from tensight.session.reacting import Notifying, Reacting
-from tensight.session.rewind import Rewind
 from tensight.session.session import Session
 from tensight.session.settings import rank, ranks
-from tensight.session.stalling import Stalling
 from tensight.session.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tensight.session.stalling import Stalling
 
 
 def companions(session: Session) -> list[Companion]:
     settings = session.settings
     found: list[Companion] = []
     if settings.rewind:
+        from tensight.session.rewind import Rewind
+
         if isinstance(session.voice, Terminal):
             session.voice.rewinds = True
         found.append(
@@ -48,6 +53,8 @@ def companions(session: Session) -> list[Companion]:
     if settings.guard:
         found.append(Guarding(session.recorder))
     if settings.page or settings.server or from_environment():
+        from tensight.session.controlling import controlling
+
         found.append(controlling(session, _say(session)))
         if isinstance(session.voice, Terminal):
             session.voice.page_of = partial(_page_of, session)
@@ -67,6 +74,9 @@ def companions(session: Session) -> list[Companion]:
 
 def child_companions(session: Session) -> list[Companion]:
     """Who goes along in a process that a watched script has started: it is a rank of the same run."""
+    from tensight.session.controlling import Controlling
+    from tensight.session.controlling_children import controlling_child
+
     found = controlling_child(session)
     found.append(Listening(session.recorder, session.folder, lambda: session.has_trained))
     found.append(Agreeing(session.recorder, session.folder))
@@ -95,6 +105,10 @@ def _dumping(session: Session, say: Callable[[str], None], *, child: bool = Fals
 
 
 def _stalling(session: Session, found: list[Companion], *, late: bool = False) -> Stalling:
+    from tensight.session.controlling import Controlling
+    from tensight.session.controlling_children import rank_count
+    from tensight.session.stalling import Stalling
+
     return Stalling(
         session.recorder,
         session.folder,

@@ -10,13 +10,8 @@ from pathlib import Path
 from tensight.errors import TensightError
 from tensight.records import Finding
 from tensight.records.run import Ended
-from tensight.runs import open_run
-from tensight.runs import report as reports
-from tensight.runs.blocks import crash_block
-from tensight.runs.verdict import nothing_wrong
 from tensight.session import startup
 from tensight.session.companions import companions
-from tensight.session.crashing import crash_of
 from tensight.session.debugger import breakpoints
 from tensight.session.program import Outcome, Program
 from tensight.session.session import Companions, Session, ended_word, is_off
@@ -62,6 +57,12 @@ def launch(
 
 
 def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path | None) -> Ending:
+    # imported when the script is over: until then its memory is the script's
+    from tensight.runs import open_run
+    from tensight.runs import report as reports
+    from tensight.runs.blocks import crash_block
+    from tensight.session.crashing import crash_of
+
     crashed = outcome.error is not None and not outcome.interrupted
     crash = crash_of(outcome.error) if crashed and outcome.error is not None else None
     stopped = bool(session.recorder.stopping)
@@ -107,6 +108,8 @@ def _first_to_say(folder: Path, words: str) -> bool:
 
 
 def _last_words(session: Session, terminal: Terminal, steps: int, count: int, findings: int, *, crashed: bool) -> None:
+    from tensight.runs.verdict import nothing_wrong
+
     end = session.end
     ended: Ended = "failed" if crashed else end.ended if end is not None else "finished"
     cost = f", watching took {end.watch_seconds:.1f} s" if end and end.watch_cost else ""

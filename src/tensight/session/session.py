@@ -8,6 +8,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,7 +21,6 @@ from tensight.errors import TensightError, UsageError
 from tensight.frameworks import registry
 from tensight.records import Finding, RunEnd, RunInfo, Watchpoint
 from tensight.records.run import Ended
-from tensight.runs import history
 from tensight.session import current
 from tensight.session.importing import Importing
 from tensight.session.late import late
@@ -28,6 +28,9 @@ from tensight.session.settings import Settings, rank, ranks
 from tensight.store import Writer, layout
 from tensight.watchpoints import recommended
 from tensight.watchpoints.checker import Checker
+
+if TYPE_CHECKING:
+    from tensight.runs import history
 
 Companions = Callable[["Session"], list[Companion]]
 
@@ -59,6 +62,8 @@ class Session:
         self.end: RunEnd | None = None
 
     def _resumed(self) -> history.Resumed:
+        from tensight.runs import history
+
         if not self.settings.resume:
             return history.Resumed()
         try:

@@ -75,6 +75,14 @@ def replay_of(case: Case, step: int) -> Replay | None:
     return None
 
 
+def _line_of_loss(case: Case, replay: Replay, name: str) -> Source | None:
+    """Where a graph was read, which knows no lines: that of the loss, when it calls this very operator."""
+    site = case.losses.main()
+    if replay.module or site is None or site.source is None:
+        return None
+    return site.source if re.search(rf"\b{re.escape(name)}\b", site.source.code) else None
+
+
 def _with_fruitless(finding: Finding, case: Case, step: int) -> Finding:
     """What is said where the bad step was run again in vain, or could not be."""
     vain = ("not reproduced", "not possible")
@@ -163,6 +171,7 @@ class NonFinite(Rule):
         rows, of = replay.facts.get("bad_rows"), replay.facts.get("bad_rows_of")
         where_rows = f" ({rows} of {of} rows are hit)" if isinstance(of, int) and of > 1 else ""
         since = f"{replay.phase} pass"
+        source = replay.source or _line_of_loss(case, replay, name)
         if backward and not bad.loss:
             since += "; forward values were all finite"
         return self.finding(
@@ -172,16 +181,14 @@ class NonFinite(Rule):
             category=why.category,
             confidence=why.confidence if replay.status == "exact" else why.confidence - 0.05,
             since_step=min(replay.step, bad.step),
-            where=where(
-                replay.source, module=replay.module, op=f"{namespace(replay)}.{name}", network=self._network(bad)
-            ),
+            where=where(source, module=replay.module, op=f"{namespace(replay)}.{name}", network=self._network(bad)),
             why=why.why + where_rows,
             facts=facts,
-            fix=self._in_line(why.fix, replay.source),
+            fix=self._in_line(why.fix, source),
             since=since,
             then=replay.then,
             replay=replay.status,
-            confirm=(f"print the smallest and largest input of {name} in step {replay.step}{at(replay.source)}",),
+            confirm=(f"print the smallest and largest input of {name} in step {replay.step}{at(source)}",),
         )
 
     @staticmethod

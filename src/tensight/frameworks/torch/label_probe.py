@@ -9,12 +9,14 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from tensight.frameworks.torch.watching import Watching
+from tensight.frameworks.torch.watching import Watching, to_numpy
 
 SAMPLES = 400
+MOST_AT_ONCE = 2 * SAMPLES  # rows of one batch: some may be there twice
 FEWEST = 200
 FEATURES = 256
 NEIGHBOURS = 5
+ROWS = 50  # of distances at once
 SURE = 3.0  # standard deviations above chance
 OF_MANY = 4.5  # the same for the largest of a thousand
 MOST_FEATURES = 48
@@ -41,13 +43,13 @@ class LabelProbe:
         fed = next((tensor for tensor in inputs if tensor.shape[:1] == target.shape), None)
         if fed is None or not fed.is_floating_point() or fed.dim() < 2 or fed.device.type != "cpu":
             return
-        values = fed.detach().reshape(len(fed), -1)
+        values = fed.detach().reshape(len(fed), -1)[:MOST_AT_ONCE]
         width = values.shape[1]
         if width > FEATURES:
             values = values[:, :: -(-width // FEATURES)]
-        self._inputs.append(values.to(torch.float32).numpy().copy())
-        self._labels.append(target.detach().to(torch.float64).numpy().copy())
-        self._count += len(target)
+        self._inputs.append(to_numpy(values, copy=False).astype(np.float32))
+        self._labels.append(to_numpy(target[:MOST_AT_ONCE], copy=False).astype(np.float64))
+        self._count += len(values)
         if self._count >= SAMPLES:
             self._done = True
             labels = np.concatenate(self._labels)
@@ -86,7 +88,7 @@ def information(inputs: np.ndarray, labels: np.ndarray) -> float | None:
     if same > chance + SURE * spread:
         return max(0.0, (same - chance) / (1 - chance))
     kinds = np.unique(labels)[:MOST_KINDS]
-    return max((_products(inputs, (labels == kind).astype(np.float64)) for kind in kinds), default=0.0)
+    return _products(inputs, (labels[:, None] == kinds).astype(np.float64))
 
 
 def explained(inputs: np.ndarray, values: np.ndarray) -> float | None:
@@ -117,24 +119,45 @@ def explained(inputs: np.ndarray, values: np.ndarray) -> float | None:
 
 
 def _products(inputs: np.ndarray, values: np.ndarray) -> float:
-    """The closest relation of values to a feature, or to the product of two; 0 when chance explains it."""
+    """The closest relation of values to a feature, or to the product of two; 0 when chance explains it.
+
+    Several columns of values are looked at together. Products are made one feature at a time: all at once they are
+    megabytes, which a small training would not take by itself.
+    """
     features = inputs[:, :MOST_FEATURES].astype(np.float64)
     features = features[:, features.std(axis=0) > 1e-9]
-    if not features.size or values.std() < 1e-12:
+    values = values.reshape(len(values), -1)
+    values = values[:, values.std(axis=0) > 1e-12]
+    if not features.size or not values.size:
         return 0.0
-    features = (features - features.mean(axis=0)) / features.std(axis=0)
-    values = (values - values.mean()) / values.std()
-    first, second = np.triu_indices(features.shape[1])
-    candidates = np.concatenate([features, features[:, first] * features[:, second]], axis=1)
-    candidates = candidates[:, candidates.std(axis=0) > 1e-9]
-    candidates = (candidates - candidates.mean(axis=0)) / candidates.std(axis=0)
-    closest = float(np.abs(candidates.T @ values).max() / len(values))
+    features = _standardised(features)
+    values = _standardised(values)
+    closest = float(np.abs(_inner(features, values)).max())
+    for first in range(features.shape[1]):
+        candidates = features[:, first:] * features[:, first, None]
+        candidates = candidates[:, candidates.std(axis=0) > 1e-9]
+        if candidates.size:
+            closest = max(closest, float(np.abs(_inner(_standardised(candidates), values)).max()))
+    closest /= len(values)
     return closest if closest > OF_MANY * len(values) ** -0.5 else 0.0
+
+
+def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Columns with columns. Not by BLAS: NumPy brings one of its own, which a training seldom uses."""
+    return np.einsum("ki,kj->ij", a, b)
+
+
+def _standardised(columns: np.ndarray) -> np.ndarray:
+    return (columns - columns.mean(axis=0)) / columns.std(axis=0)
 
 
 def _nearest(inputs: np.ndarray) -> np.ndarray:
     scaled = (inputs - inputs.mean(axis=0)) / (inputs.std(axis=0) + 1e-6)
     squares = (scaled**2).sum(axis=1)
-    distance = squares[:, None] + squares[None, :] - 2 * scaled @ scaled.T
-    np.fill_diagonal(distance, np.inf)
-    return np.argpartition(distance, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
+    found = []
+    for begin in range(0, len(scaled), ROWS):
+        rows = slice(begin, begin + ROWS)
+        distance = squares[rows, None] + squares[None, :] - 2 * _inner(scaled[rows].T, scaled.T)
+        np.fill_diagonal(distance[:, begin:], np.inf)
+        found.append(np.argpartition(distance, NEIGHBOURS, axis=1)[:, :NEIGHBOURS])
+    return np.concatenate(found)

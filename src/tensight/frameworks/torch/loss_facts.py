@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 
+from tensight.frameworks.adapter import Array
 from tensight.frameworks.torch import statistics
 from tensight.frameworks.torch.activations import Made
 from tensight.frameworks.torch.graph import made_by
+from tensight.frameworks.torch.watching import to_numpy
 from tensight.records.event import Value
 
 CLASS_LOSSES = frozenset({"cross_entropy", "nll_loss", "multi_margin_loss"})
 _MOST_ROWS = 256
+_AT_ONCE = 65_536  # values that are copied as doubles
 _MOST_LABELS = 65_536
 
 
@@ -43,16 +47,32 @@ def _prediction(function: str, prediction: torch.Tensor) -> dict[str, Value]:
     stats = statistics.one(prediction)
     found: dict[str, Value] = {"prediction_min": stats.min, "prediction_max": stats.max}
     if prediction.dim() >= 2 and prediction.shape[1] > 1 and prediction.dtype.is_floating_point:
-        sums = prediction[:_MOST_ROWS].double().sum(1).flatten()
-        if sums.numel():
-            low, high = torch.aminmax(sums)
-            found["prediction_row_sum_min"], found["prediction_row_sum_max"] = low.item(), high.item()
+        some = prediction[:_MOST_ROWS]
+        if some.numel():
+            low, high = _row_sums(some, lambda rows: rows)
+            found["prediction_row_sum_min"], found["prediction_row_sum_max"] = low, high
             if function == "nll_loss":
-                low, high = torch.aminmax(prediction[:_MOST_ROWS].double().exp().sum(1))
-                found["prediction_exp_sum_min"], found["prediction_exp_sum_max"] = low.item(), high.item()
+                low, high = _row_sums(some, np.exp)
+                found["prediction_exp_sum_min"], found["prediction_exp_sum_max"] = low, high
     if function in CLASS_LOSSES and prediction.dim():
         found["classes"] = prediction.shape[1 if prediction.dim() > 1 else 0]
     return found
+
+
+def _row_sums(rows: torch.Tensor, of: Callable[[Array], Array]) -> tuple[float, float]:
+    """The smallest and the largest sum of a row. A part at a time, since a copy of many classes is large.
+
+    By NumPy: operators that the training does not use itself would be loaded for this alone, and stay.
+    """
+    length = max(1, _AT_ONCE * len(rows) // rows.numel())
+    low, high = math.inf, -math.inf
+    for part in rows.split(length):
+        with np.errstate(all="ignore"):
+            sums = of(to_numpy(part, copy=False).astype(np.float64)).sum(1)
+        if np.isnan(sums).any():
+            return math.nan, math.nan
+        low, high = min(low, float(sums.min())), max(high, float(sums.max()))
+    return low, high
 
 
 def _maker(prediction: torch.Tensor, lately: Sequence[Made]) -> dict[str, Value]:
@@ -79,9 +99,7 @@ def _target(target: torch.Tensor) -> dict[str, Value]:
         found["target_variance"] = stats.std**2
     if not target.dtype.is_floating_point and not target.is_complex():
         labels = target.reshape(-1)[:_MOST_LABELS]
-        if labels.dtype is torch.bool:
-            labels = labels.to(torch.uint8)
-        kinds, counts = torch.unique(labels, return_counts=True)
+        kinds, counts = np.unique(to_numpy(labels, copy=False), return_counts=True)
         total = labels.numel()
         shares = [count / total for count in counts.tolist()]
         found["target_distinct"] = len(shares)

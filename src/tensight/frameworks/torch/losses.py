@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_site, user_source
+from tensight.frameworks.torch import statistics
 from tensight.frameworks.torch.activations import Activations
 from tensight.frameworks.torch.graph import expression, operator
 from tensight.frameworks.torch.label_probe import LabelProbe
@@ -57,7 +58,7 @@ class Losses:
         self._inputs: list[weakref.ref] = []  # what the network was fed last
         self._tokens: list[torch.Tensor] = []  # and the whole numbers among it, in the first steps
         self._called = False  # a loss function was called since the last backward pass
-        self._label: int | None = None  # the only one so far, of all classifications
+        self._label: float | None = None  # the only one so far, of all classifications
         self._alike = 0  # samples that had it
         self._varied = False  # there are others
         self._told: dict[object, int] = {}  # place → step of its last facts
@@ -147,7 +148,8 @@ class Losses:
         if not whole or target.dtype is torch.bool or target.device.type != "cpu":
             self._varied = True
             return
-        low, high = (int(one) for one in torch.aminmax(target.detach()))
+        seen = statistics.one(target.detach())
+        low, high = seen.min, seen.max
         self._varied = low != high or self._label not in (None, low)
         self._label = low
         self._alike += target.numel()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import os
 import sys
+import tokenize
 from types import CodeType, FrameType
 
 import torch
@@ -68,7 +70,18 @@ class Stacks:
         shown = file
         for part in _PACKAGES:
             shown = shown.rpartition(part)[2]
-        return Frame(shown, line, function, linecache.getline(file, line).strip(), False)
+        return Frame(shown, line, function, _line(file, line), False)
+
+
+def _line(file: str, line: int) -> str:
+    """A line of a library's file. Not by way of linecache, which keeps whole files: a framework's are large."""
+    if file in linecache.cache:
+        return linecache.getline(file, line).strip()
+    try:
+        with tokenize.open(file) as lines:
+            return next(itertools.islice(lines, line - 1, line), "").strip()
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return ""
 
 
 def called_by_us() -> bool:

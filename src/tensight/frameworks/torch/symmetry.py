@@ -7,7 +7,7 @@ from torch import nn
 
 from tensight.frameworks.torch.networks import Model, Networks
 from tensight.frameworks.torch.shards import PLAIN
-from tensight.frameworks.torch.watching import Watching
+from tensight.frameworks.torch.watching import Watching, to_numpy
 from tensight.frameworks.torch.wrappers import walk
 from tensight.records.event import Value
 
@@ -92,8 +92,8 @@ def _copies(tensor: torch.Tensor, gradient: torch.Tensor) -> int:
     Not all of them need be: rounding alone may set one apart, and an optimizer that divides by its size enlarges that.
     """
     rows = tensor.flatten(1)
-    few = rows[:_FEW]
-    if rows.shape[1] < 2 or not bool((few[1:] == few[:-1]).all(dim=1).any()):
+    few = to_numpy(rows[:_FEW], copy=False)
+    if rows.shape[1] < 2 or not bool((few[1:] == few[:-1]).all(axis=1).any()):
         return 0
     _, group, counts = torch.unique(rows, dim=0, return_inverse=True, return_counts=True)
     most = int(counts.argmax())

@@ -8,6 +8,7 @@ import torch
 
 from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.torch.networks import Held, Model, Networks
+from tensight.frameworks.torch.room import Room
 from tensight.frameworks.torch.shards import local
 from tensight.frameworks.torch.statistics import Job
 from tensight.frameworks.torch.watching import Watched, Watching
@@ -21,7 +22,7 @@ Found = list[tuple[Held, torch.Tensor]]
 
 
 class Updates:
-    """Looks at the parameters around one update. Copies are kept in buffers of our own, reused from step to step."""
+    """Looks at the parameters around one update. Copies stand in memory of our own, used again from step to step."""
 
     def __init__(self, watching: Watching, networks: Networks) -> None:
         self.watching = watching
@@ -33,6 +34,7 @@ class Updates:
         self._scale = 1.0
         self._norm: float | None = None
         self._copies: IdentityMap[torch.Tensor, torch.Tensor] = IdentityMap()  # gone with the weight
+        self._rooms: IdentityMap[torch.Tensor, Room] = IdentityMap()
         self._said_limit = False
 
     def before(self, found: Found, later: bool, scale: float) -> None:
@@ -92,8 +94,8 @@ class Updates:
             if watched.needs.change and tensor.layout is torch.strided and tensor.device.type != "meta":
                 asked.append(local(tensor))
         chosen = self._turn_of(asked)
-        targets = [self._room(tensor) for tensor in chosen]
-        if targets:
+        if chosen:
+            targets = self._targets(asked[0], chosen)
             with torch.no_grad():
                 torch._foreach_copy_(targets, [tensor.detach() for tensor in chosen])
 
@@ -129,14 +131,18 @@ class Updates:
                 "the change of some weights", f"a copy would take more than {limit >> 20} MB", "raise --memory-limit"
             )
 
-    def _room(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Where the copy of a weight goes."""
-        copy = self._copies.get(tensor)
-        if copy is not None and _alike(copy, tensor):
-            return copy
-        copy = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
-        self._copies[tensor] = copy
-        return copy
+    def _targets(self, first: torch.Tensor, chosen: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Where the copies go. Weights that are updated together, known by their first one, share a room."""
+        known = [self._copies.get(tensor) for tensor in chosen]
+        if all(copy is not None and _alike(copy, tensor) for copy, tensor in zip(known, chosen)):
+            return [copy for copy in known if copy is not None]
+        room = self._rooms.get(first)
+        if room is None:
+            room = self._rooms[first] = Room()
+        targets = room.hand_out(chosen)
+        for tensor, copy in zip(chosen, targets):
+            self._copies[tensor] = copy
+        return targets
 
     def look_at_weights(self, found: Found) -> None:
         jobs = []

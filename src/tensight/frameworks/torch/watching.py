@@ -251,13 +251,16 @@ class Watching:
             self.sink.keep(watched.id, to_numpy(tensor))
 
 
-def to_numpy(tensor: torch.Tensor) -> Array:
-    """A copy as NumPy; dtypes NumPy does not have come as float32, which holds them exactly."""
+def to_numpy(tensor: torch.Tensor, *, copy: bool = True) -> Array:
+    """A copy as NumPy; dtypes NumPy does not have come as float32, which holds them exactly.
+
+    Without `copy` it may stand in the tensor's own memory, for who only looks and keeps nothing.
+    """
     with torch.no_grad():
         values = statistics.readable(tensor) if not tensor.is_complex() else tensor.resolve_conj()
         values = values.detach()
         if values.dtype.is_floating_point and values.dtype not in (torch.float16, torch.float32, torch.float64):
             values = values.to(torch.float32)
-        if values.device.type == "cpu":
+        if copy and values.device.type == "cpu":
             values = values.clone()
         return values.cpu().numpy()
