@@ -11,10 +11,20 @@ import msgspec
 import pytest
 
 from tensight.profiling import RULES, Advice, Reading, advise
+from tensight.profiling.advice.python_in_step import PythonInStep
 from tensight.profiling.document import text
 from tensight.profiling.ranks import slow_rank
 from tensight.records import Source
-from tensight.records.timing import Collecting, CompileTime, LineTime, LoaderTime, OperatorTime, Profile, StepTime
+from tensight.records.timing import (
+    Collecting,
+    CompileTime,
+    LineTime,
+    LoaderTime,
+    LoopLine,
+    OperatorTime,
+    Profile,
+    StepTime,
+)
 from tests.profiling.slow import FAULTS, RECORDED, marked
 
 
@@ -55,6 +65,18 @@ def test_every_rule_says_what_it_looks_for_and_stands_on_the_page():
 def test_a_profile_without_anything_gets_no_advice():
     for profile in (Profile(), Profile(framework="torch"), Profile(framework="mindspore", device="ascend")):
         assert {one.fault for one in advise(Reading(profile))} <= {"no_mixed_precision"}
+
+
+def test_time_that_is_scattered_below_a_line_of_the_loop_is_blamed_on_it():
+    def said(most: int) -> Advice | None:
+        call, inside = Source("train.py", 30, "forest(48)"), Source("train.py", 7, "return x")
+        steps = tuple(StepTime(number, "clock", 0.1, forward=0.06, rest=0.04) for number in range(10))
+        loop = (LoopLine(call, 50, inside, most), LoopLine(Source("train.py", 31), 10, Source("train.py", 31), 10))
+        return PythonInStep().look(Reading(Profile(steps=steps, loop=loop)))
+
+    scattered, on_one_line = said(5), said(40)
+    assert scattered is not None and scattered.source is not None and scattered.source.line == 30
+    assert on_one_line is not None and on_one_line.source is not None and on_one_line.source.line == 7
 
 
 # rules for devices and modes that are not here

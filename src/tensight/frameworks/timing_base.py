@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tensight.frameworks.patches import Patches
-from tensight.frameworks.timing import Clock, Done, Pauses, Plan, Sampler, Steps
+from tensight.frameworks.timing import Clock, Done, Pauses, Plan, Steps
+from tensight.frameworks.timing_lines import Sampler
 from tensight.records.timing import Window
 
 FEW = 3  # rounds after which it is clear that there is no optimizer, or no backward pass

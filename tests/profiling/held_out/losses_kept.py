@@ -11,7 +11,7 @@ maker = nn.Sequential(nn.Linear(16, 128), nn.LeakyReLU(0.2), nn.Linear(128, 64))
 judge = nn.Sequential(nn.Linear(64, 128), nn.LeakyReLU(0.2), nn.Linear(128, 1))
 first, second = torch.optim.Adam(maker.parameters(), lr=2e-4), torch.optim.Adam(judge.parameters(), lr=2e-4)
 curve = []
-for step in range(100_000):
+for _ in range(100_000):
     real, made = torch.randn(256, 64), maker(torch.randn(256, 16))
     judged = nn.functional.softplus(-judge(real)).mean() + nn.functional.softplus(judge(made.detach())).mean()
     second.zero_grad()

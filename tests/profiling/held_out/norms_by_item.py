@@ -17,6 +17,7 @@ for step in range(100_000):
     loss.backward()
     if not FAST or step % 500 == 0:
         for name, parameter in model.named_parameters():
-            log.append((name, parameter.grad.norm().item(), parameter.grad.abs().max().item(), parameter.std().item()))  # slow
+            slope = parameter.grad
+            log.append((name, slope.norm().item(), slope.abs().max().item(), parameter.std().item()))  # slow
     optimizer.step()
     optimizer.zero_grad()

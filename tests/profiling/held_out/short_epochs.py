@@ -9,7 +9,12 @@ from torch.utils.data import DataLoader, TensorDataset
 FAST = "--fast" in sys.argv
 torch.manual_seed(0)
 model = nn.Sequential(
-    nn.Conv1d(4, 32, 5, padding=2), nn.ReLU(), nn.Conv1d(32, 32, 5, padding=2), nn.ReLU(), nn.Flatten(), nn.Linear(1024, 3)
+    nn.Conv1d(4, 32, 5, padding=2),
+    nn.ReLU(),
+    nn.Conv1d(32, 32, 5, padding=2),
+    nn.ReLU(),
+    nn.Flatten(),
+    nn.Linear(1024, 3),
 )
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 task = TensorDataset(torch.randn(128, 4, 32), torch.randint(0, 3, (128,)))
