@@ -68,15 +68,17 @@ def test_a_profile_without_anything_gets_no_advice():
 
 
 def test_time_that_is_scattered_below_a_line_of_the_loop_is_blamed_on_it():
-    def said(most: int) -> Advice | None:
+    def said(most: int) -> int:
         call, inside = Source("train.py", 30, "forest(48)"), Source("train.py", 7, "return x")
         steps = tuple(StepTime(number, "clock", 0.1, forward=0.06, rest=0.04) for number in range(10))
         loop = (LoopLine(call, 50, inside, most), LoopLine(Source("train.py", 31), 10, Source("train.py", 31), 10))
-        return PythonInStep().look(Reading(Profile(steps=steps, loop=loop)))
+        found = PythonInStep().look(Reading(Profile(steps=steps, loop=loop)))
+        assert found is not None
+        assert found.source is not None
+        return found.source.line
 
-    scattered, on_one_line = said(5), said(40)
-    assert scattered is not None and scattered.source is not None and scattered.source.line == 30
-    assert on_one_line is not None and on_one_line.source is not None and on_one_line.source.line == 7
+    assert said(5) == 30
+    assert said(40) == 7
 
 
 # rules for devices and modes that are not here
