@@ -132,8 +132,8 @@ def test_shares_of_a_step_are_those_of_a_machine_of_its_own():
     # the model waits 80 ms for a processor: data is most of what the training itself takes
     step = StepTime(0, "clock", 0.2, data=0.1, forward=0.1, delay=0.08, forward_delay=0.08)
     reading = Reading(Profile(steps=(step,) * 4))
-    assert reading.share("data") == reading.typical("data") == pytest.approx(0.1 / 0.12)
-    assert reading.split["forward"] == pytest.approx(0.1)  # what is shown is what went by
+    assert reading.own_share("data") == reading.typical("data") == pytest.approx(0.1 / 0.12)
+    assert reading.share("data") == pytest.approx(0.5)  # what is shown is what went by
 
 
 def test_a_wait_for_a_processor_belongs_to_the_part_it_happens_in():

@@ -70,6 +70,10 @@ class Reading:
         ]
 
     def share(self, part: Part5) -> float:
+        """Of the time of all clocked steps."""
+        return self.split[part] / self.seconds if self.seconds else 0.0
+
+    def own_share(self, part: Part5) -> float:
         """Of the time of all clocked steps, were the machine their own."""
         whole = sum(sum(one.values()) for one in self.undisturbed)
         return sum(one[part] for one in self.undisturbed) / whole if whole else 0.0

@@ -22,7 +22,7 @@ class PythonInStep(AdviceRule):
 
     def look(self, reading: Reading) -> Advice | None:
         # a line of the loop costs every step; what only some steps lose there has other reasons
-        rest = min(reading.share("rest"), reading.typical("rest"))
+        rest = min(reading.own_share("rest"), reading.typical("rest"))
         loop = reading.loop
         if not loop or rest < SHARE:
             return None
