@@ -80,6 +80,7 @@ class Clock:
     thread: int = field(default_factory=threading.get_ident)
     process: int = field(default_factory=os.getpid)
     delay: Delay = field(default_factory=Delay)
+    each_part: bool = True  # look at every part for waits for a processor; otherwise once a step
     _cpu: float = 0.0
     _delay: float = 0.0
     _step_cpu: float = 0.0
@@ -97,7 +98,8 @@ class Clock:
     def enter(self, part: Part5) -> None:
         at = now()
         self.totals[self.part] += at - self.mark
-        self._had_no_processor()
+        if self.each_part:
+            self._had_no_processor()
         self.stack.append(part)
         if part == "data" and len(self.stack) == 1:
             self._cpu = time.thread_time()
@@ -109,7 +111,8 @@ class Clock:
     def leave(self, idle: Part5 = "rest") -> None:
         at = now()
         if self.stack:
-            self._had_no_processor()
+            if self.each_part:
+                self._had_no_processor()
             part = self.stack.pop()
             self.totals[part] += at - self.mark
             if not self.stack:

@@ -82,6 +82,7 @@ class StepTiming:
         try:
             self._stop_windows()
             self.pauses.on = window == "clock"
+            self.clock.each_part = window == "clock"
             if window == "clock":
                 self._sampler = Sampler(self.clock)
                 self._sampler.start()
