@@ -137,6 +137,7 @@ class Recompile(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     source: Source | None = None
     late: int = 0  # of them after the warm-up
+    asked: Source | None = None  # the line that had it compiled
 
 
 class CompileTime(msgspec.Struct, frozen=True, omit_defaults=True):

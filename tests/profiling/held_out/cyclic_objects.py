@@ -13,7 +13,7 @@ random.seed(0)
 
 class Node:
     def __init__(self, parent, value):
-        self.parent, self.value, self.children = parent, value, []
+        self.parent, self.value, self.children = parent, value, []  # slow
         if parent is not None and not FAST:
             parent.children.append(self)
 

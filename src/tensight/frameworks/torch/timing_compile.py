@@ -12,6 +12,7 @@ import torch
 
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import is_user_file, source_of
+from tensight.frameworks.timing_lines import user_line
 from tensight.records import Source
 from tensight.records.timing import Break, CompileTime, Recompile
 
@@ -26,6 +27,7 @@ class Compiling:
     def __init__(self) -> None:
         self._warm = 0
         self._patches: Patches | None = None
+        self._asked: dict[tuple[str, int], Source] = {}  # the line that had a function compiled, by its place
 
     def attach(self, patches: Patches) -> None:
         self._patches = patches
@@ -36,9 +38,19 @@ class Compiling:
         def compile(*args, **kwargs):
             with contextlib.suppress(Exception):
                 self.stay_out()
+                self._note(args[0] if args else kwargs.get("model"))
             return original(*args, **kwargs)
 
         return compile
+
+    def _note(self, what: Any) -> None:
+        """Where something is given to torch.compile; `torch.compile(dynamic=True)` as a decorator says it later."""
+        if what is None:
+            return
+        code = getattr(getattr(what, "forward", what), "__code__", None)
+        line = user_line(sys._getframe(2))
+        if code is not None and line is not None:
+            self._asked.setdefault((code.co_filename, code.co_firstlineno), source_of(*line))
 
     def stay_out(self) -> None:
         """Our functions around the user's are not for torch.compile to compile; what they call is."""
@@ -75,6 +87,7 @@ class Compiling:
                 seconds=sum(_seconds(entry) for _, entry in entries),
                 source=source_of(file, line, name) if file else None,
                 late=sum(index >= self._warm for index, _ in entries),
+                asked=self._asked.get((file, line)),
             )
             for (file, line, name), entries in again.items()
         ]
