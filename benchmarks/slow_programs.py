@@ -52,7 +52,7 @@ def step_seconds(name: str, change: str = "", *, mended: bool = False, processor
     with tempfile.TemporaryDirectory() as place:
         reading = Reading(profile(name, Path(place) / "run", "--clock-only", *options, arguments=arguments))
     kind, _, value = change.partition("=")
-    seconds = statistics.fmean(one.cpu for one in reading.clocked) if processor else reading.seconds
+    seconds = statistics.fmean(one.cpu for one in reading.clocked) if processor else reading.own_seconds
     return seconds / (float(value) if kind == "batch" else 1)
 
 

@@ -69,14 +69,19 @@ class Reading:
             for time in self.clocked
         ]
 
+    @cached_property
+    def own_seconds(self) -> float:
+        """The mean step, were the machine its own."""
+        return statistics.fmean(sum(one.values()) for one in self.undisturbed) if self.clocked else 0.0
+
     def share(self, part: Part5) -> float:
         """Of the time of all clocked steps."""
         return self.split[part] / self.seconds if self.seconds else 0.0
 
     def own_share(self, part: Part5) -> float:
         """Of the time of all clocked steps, were the machine their own."""
-        whole = sum(sum(one.values()) for one in self.undisturbed)
-        return sum(one[part] for one in self.undisturbed) / whole if whole else 0.0
+        found = sum(one[part] for one in self.undisturbed)
+        return found / len(self.clocked) / self.own_seconds if self.own_seconds else 0.0
 
     def typical(self, part: Part5) -> float:
         """Of the time of the median step, were the machine its own: a few slow steps do not count."""

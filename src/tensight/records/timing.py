@@ -126,6 +126,7 @@ class Break(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str
     count: int = 1
     source: Source | None = None
+    skipped: str = ""  # the function that is not compiled at all because of it
 
 
 class Recompile(msgspec.Struct, frozen=True, omit_defaults=True):

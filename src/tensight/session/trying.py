@@ -38,7 +38,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Measured(NamedTuple):
-    """A step of one attempt: its seconds, and how much of it the thread waited for a processor."""
+    """A step of one attempt: its seconds, and how much of it besides the thread waited for a processor."""
 
     seconds: float
     delayed: float = 0.0
@@ -161,6 +161,6 @@ def _clocked(program: Program, attempt: Attempt, steps: int) -> Measured | None:
         except (subprocess.TimeoutExpired, TensightError, OSError):
             return None
         # the mean and not the median: a change may take away what only some steps wait for
-        if len(reading.clocked) < 3 or reading.seconds <= 0:
+        if len(reading.clocked) < 3 or reading.own_seconds <= 0:
             return None
-        return Measured(reading.seconds, reading.delayed)
+        return Measured(reading.own_seconds, reading.delayed)

@@ -92,7 +92,7 @@ class Compiling:
             for (file, line, name), entries in again.items()
         ]
         recompiles.sort(key=lambda one: -one.count)
-        return CompileTime(seconds, _graphs(), _breaks(), tuple(recompiles[:_MOST]))
+        return CompileTime(seconds, _graphs(), (*_skipped(metrics), *_breaks()), tuple(recompiles[:_MOST]))
 
 
 def _metrics() -> list[Any]:
@@ -118,6 +118,18 @@ def _graphs() -> int:
 
         return int(counters["stats"].get("unique_graphs", 0))
     return 0
+
+
+def _skipped(metrics: list[Any]) -> tuple[Break, ...]:
+    """Functions that torch.compile has given up, as for a break inside a loop: they run as if never compiled."""
+    found: dict[tuple[str, int], Break] = {}
+    for entry in metrics:
+        reason, file = getattr(entry, "fail_reason", None), getattr(entry, "fail_user_frame_filename", None)
+        if reason and file and is_user_file(file):
+            line = int(getattr(entry, "fail_user_frame_lineno", None) or 1)
+            name = str(getattr(entry, "co_name", None) or "a function")
+            found.setdefault((file, line), Break(_short(str(reason)), 1, source_of(file, line), name))
+    return tuple(found.values())[:_MOST]
 
 
 def _breaks() -> tuple[Break, ...]:
@@ -148,5 +160,11 @@ def _line_in(text: str) -> Source | None:
 
 
 def _short(text: str) -> str:
-    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    return " ".join(lines)[:_LONGEST]
+    """What a user needs of torch.compile's words: not the debug context, and no half words at the end.
+
+    >>> _short("Unsupported print\\n  Explanation: no.\\n\\n  Developer debug context: call_function print")
+    'Unsupported print Explanation: no.'
+    """
+    text = text.partition("Developer debug context")[0]
+    whole = " ".join(line.strip() for line in text.strip().splitlines() if line.strip())
+    return whole if len(whole) <= _LONGEST else whole[:_LONGEST].rpartition(" ")[0] + " …"
