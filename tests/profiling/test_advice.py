@@ -16,6 +16,8 @@ from tensight.profiling.document import text
 from tensight.profiling.ranks import slow_rank
 from tensight.records import Source
 from tensight.records.timing import (
+    Break,
+    Calls,
     Collecting,
     CompileTime,
     LineTime,
@@ -80,6 +82,27 @@ def test_time_that_is_scattered_below_a_line_of_the_loop_is_blamed_on_it():
 
     assert said(5) == 30
     assert said(40) == 7
+
+
+def test_a_function_that_torch_compile_gives_up_comes_before_breaks():
+    given_up = Break("a break in a loop", source=Source("model.py", 23), skipped="forward")
+    breaks = (Break("print", 3, Source("model.py", 5)), given_up)
+    (found,) = advise(Reading(Profile(compiling=CompileTime(breaks=breaks))))
+    assert found.fault == "graph_breaks"
+    assert "forward()" in found.title
+    assert found.source == given_up.source
+
+
+def test_gradients_that_are_turned_back_count_as_changes_of_layout():
+    def said(copied: float) -> list[Advice]:
+        calls = (Calls("aten.clone", 8, 0.1, Source("model.py", 24), part="forward", detail="another layout"),)
+        copies = OperatorTime("aten::copy_", "32x24x32x32, 32x24x32x32", "float32", 16, copied)
+        cast = OperatorTime("aten::copy_", "32x24x32x32, 32x24x32x32", "float32, bfloat16", 16, 0.5)
+        facts = {"located_seconds": 1.0, "located_steps": 2, "operator_seconds": 1.0}
+        return advise(Reading(Profile(copies=calls, operators=(copies, cast), facts=facts)))
+
+    assert [one.fault for one in said(0.2)] == ["layout_changes"]
+    assert said(0.1) == []
 
 
 # rules for devices and modes that are not here
