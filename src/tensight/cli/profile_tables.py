@@ -17,6 +17,7 @@ from tensight.records.timing import PARTS, LoaderTime, Tried
 from tensight.runs.blocks import finding_block, plain
 
 BAR = 30
+STEP = "ProfilerStep#"
 DISTURBED = 0.1  # of a step without a processor, from which on the figures need a word
 LONGEST = 40  # characters of a place in a table
 
@@ -195,7 +196,9 @@ def show_trace(path: Path, summary: TraceSummary, most: int = 20) -> None:
         f"{path}: {summary.events} events of {summary.seconds:.3f} s, {len(summary.rows)} names, "
         f"{len(summary.steps)} steps"
     )
-    rows = sorted(summary.rows.items(), key=lambda item: -item[1].own)[:most]
+    # torch.profiler's span over everything it saw, and the steps that stand in the line above, are no work
+    named = (item for item in summary.rows.items() if item[0][0] != "Trace" and not item[0][1].startswith(STEP))
+    rows = sorted(named, key=lambda item: -item[1].own)[:most]
     print_table(
         ("name", "kind", "calls", "own", "whole", "longest"),
         [
