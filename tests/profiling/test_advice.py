@@ -105,6 +105,17 @@ def test_gradients_that_are_turned_back_count_as_changes_of_layout():
     assert said(0.1) == []
 
 
+def test_large_images_are_no_tiny_batch_however_little_is_computed_with_them():
+    def said(shapes: str) -> list[str]:
+        steps = tuple(StepTime(number, "clock", 0.01, forward=0.01, batch=8) for number in range(5))
+        products = OperatorTime("aten::conv2d", shapes, "float32", 30, 0.01, flops=300_000 * 30)
+        profile = Profile(steps=steps, operators=(products,), facts={"traced_steps": 1})
+        return [one.fault for one in advise(Reading(profile))]
+
+    assert said("8x16, 16x16") == ["tiny_batches"]
+    assert said("8x16x32x32, 16x1x1x1, 16") == []
+
+
 # rules for devices and modes that are not here
 
 
