@@ -1,12 +1,13 @@
 """A search with pruning by findings against plain Optuna: training until the target is reached, and in all.
 
-    python benchmarks/tuning.py [--trials 40] [--seed 0] [--target 1e-6] [--ways findings values plain]
+    python benchmarks/tuning.py [--trials 40] [--seed 0] [--target 1e-6] [--ways findings values plain] [--write]
 
 Two parameters; much of the space explodes, dies or does not learn. Same sampler, seed, number of trials and script, and
 each trial is a process, one at a time. "plain" is Optuna's own `study.optimize` without anything of ours; "values" is
 Optuna with its median pruner, for which the script reports its loss every 10 steps; "findings" is `tensight tune`, with
 the script as it is. Training is counted in steps and in processor seconds of the training loop, with what watching
-takes, so that a busy machine does not decide.
+takes, so that a busy machine does not decide. --kept FILE keeps what each way has found, so that ways may be run one by
+one; --write puts the table into docs/howto/hyper-parameters.md.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import optuna
 
@@ -28,7 +30,13 @@ from tensight.tuning.study import Study
 
 WAYS = ("findings", "values", "plain")
 SCRIPT = Path(__file__).parent / "programs" / "tuned.py"
-
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "howto" / "hyper-parameters.md"
+MARKS = ("<!-- table -->\n", "<!-- end of table -->")
+NAMES = {
+    "findings": "`tensight tune`, pruned by findings",
+    "values": "pruned by value: the script reports its loss",
+    "plain": "Optuna alone",
+}
 
 LOW, HIGH = {"lr": 1e-4, "scale": 1e-3}, {"lr": 1e2, "scale": 1e2}
 
@@ -106,21 +114,49 @@ def summary(way: str, best: float | None, order: list[Path], reached: list[int])
     }
 
 
+def table(found: dict[str, dict[str, Any]], asked: argparse.Namespace) -> str:
+    lines = [
+        f"{asked.trials} trials of at most {asked.steps} steps, seed {asked.seed}, target {asked.target:g}; seconds of "
+        "the processor in the training loop, with what watching takes.",
+        "",
+        "| search | best | reached | trials until | steps until | seconds until | steps in all | seconds in all |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for way, row in found.items():
+        until = [row[key] if row["reached"] else "–" for key in ("trials until", "steps until", "seconds until")]
+        cells = [NAMES[way], f"{row['best']:.2g}", "yes" if row["reached"] else "no", *until]
+        lines.append("| " + " | ".join(str(cell) for cell in (*cells, row["steps"], row["seconds"])) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def kept(path: Path | None) -> dict[str, dict[str, Any]]:
+    return json.loads(path.read_text()) if path is not None and path.exists() else {}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--target", type=float, default=1e-6)
     parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
+    parser.add_argument("--ways", nargs="*", choices=WAYS, default=WAYS)
+    parser.add_argument("--kept", type=Path, help="a file with what was found before, and what is found now")
+    parser.add_argument("--write", action="store_true", help="put the table into the documentation")
     asked = parser.parse_args()
-    found = {}
+    found = kept(asked.kept)
     for way in asked.ways:
         search = plain if way == "plain" else tensight
         found[way] = search(way, asked.trials, asked.seed, asked.target, asked.steps)
         print(json.dumps(found[way]), flush=True)
+        if asked.kept:
+            found = {**kept(asked.kept), way: found[way]}
+            asked.kept.write_text(json.dumps(found))
     if not {"findings", "plain"} <= set(found):
         return 0
+    if asked.write:
+        before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
+        ordered = {way: found[way] for way in WAYS if way in found}
+        PAGE.write_text(before + MARKS[0] + table(ordered, asked) + MARKS[1] + rest.partition(MARKS[1])[2], "utf-8")
     ours, other = found["findings"], found["plain"]
     less = ours["reached"] and ours["seconds until"] <= other["seconds until"] and ours["seconds"] < other["seconds"]
     print("less training than plain Optuna" if less else "not less training than plain Optuna")

@@ -77,6 +77,9 @@ def test_history_importance_and_parameters_are_drawn(open_page: Open, searched: 
     expect(page.get_by_role("region", name="Importance")).to_contain_text("80 %")
     expect(page.get_by_role("img", name="loss against lr").locator("circle.best")).to_have_count(1)
     expect(page.get_by_role("region", name="Parameter act")).to_contain_text("relu")
+    ends = page.get_by_role("region", name="Parameter lr").locator("svg text")
+    expect(ends.filter(has_text="0.01")).to_have_count(1)
+    expect(ends.filter(has_text="0.1")).to_have_count(1)
 
 
 def test_a_trial_is_a_run_and_says_why_it_was_pruned(open_page: Open, searched: Served):

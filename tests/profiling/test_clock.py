@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tensight.frameworks.timing import Clock, Pauses, Plan, Sampler, Steps
+from tensight.frameworks.timing import Clock, Pauses, Plan, Steps
 from tensight.frameworks.timing_delay import Delay
+from tensight.frameworks.timing_lines import Sampler
 from tensight.profiling import Reading
 from tensight.profiling.difference import difference
 from tensight.records.timing import PARTS, LoaderTime, Profile, StepTime
@@ -76,10 +77,11 @@ def test_the_line_that_runs_is_sampled_with_its_part():
     enough = threading.Event()
     while not enough.is_set():  # until it was seen often enough, however slow the machine is
         spin()
-        if sampler.samples > 5 and sampler.counts:
+        if sampler.samples > 5 and sampler.stacks:
             enough.set()
     sampler.stop()
     lines = sampler.lines()
+    assert sampler.loop() == ()  # which is of what is outside all parts
     assert lines[0].part == "data"
     assert lines[0].source.file.endswith("test_clock.py")
     assert not sampler.is_alive()
@@ -124,6 +126,34 @@ def test_a_busy_machine_does_not_make_computing_look_like_waiting():
     reading = Reading(Profile(steps=times, loaders=(loader,)))
     assert round(reading.available, 2) == 0.25
     assert round(reading.busy(loader), 2) == 1.0
+
+
+def test_shares_of_a_step_are_those_of_a_machine_of_its_own():
+    # the model waits 80 ms for a processor: data is most of what the training itself takes
+    step = StepTime(0, "clock", 0.2, data=0.1, forward=0.1, delay=0.08, forward_delay=0.08)
+    reading = Reading(Profile(steps=(step,) * 4))
+    assert reading.own_share("data") == reading.typical("data") == pytest.approx(0.1 / 0.12)
+    assert reading.share("data") == pytest.approx(0.5)  # what is shown is what went by
+
+
+def test_a_wait_for_a_processor_belongs_to_the_part_it_happens_in():
+    waited = iter([0.0, 1.0, 3.0, 6.0, 10.0, 15.0])
+
+    class Told:
+        known = True
+
+        def seconds(self) -> float:
+            return next(waited)
+
+    clock = Clock(delay=Told())  # type: ignore[arg-type]
+    clock.enter("data")
+    clock.leave()
+    clock.enter("update")
+    clock.leave()
+    parts = clock.cut()
+    found = {part: parts[f"{part}_delay"] for part in PARTS}
+    assert found == {"data": 1.0, "forward": 0.0, "backward": 0.0, "update": 3.0, "rest": 2.0 + 4.0}
+    assert parts["delay"] == 10.0
 
 
 def test_a_thread_that_waits_for_a_processor_is_told_from_one_that_waits_for_data():

@@ -36,8 +36,10 @@ def pretend(monkeypatch: pytest.MonkeyPatch, times: dict[str, list[Measured | No
 def test_everything_gets_two_turns_and_the_better_one_counts(monkeypatch: pytest.MonkeyPatch, folder: Path):
     times = {"": [Measured(0.4), Measured(0.2)], "fused": [Measured(0.1), Measured(0.3)]}
     made = pretend(monkeypatch, {**times})
-    (tried,) = try_changes(PROGRAM, folder, ["fused"])
+    told: list[tuple[str, int, int]] = []
+    (tried,) = try_changes(PROGRAM, folder, ["fused"], told=lambda *words: told.append(words))
     assert (tried.before, tried.after, tried.note) == (0.2, 0.1, "")
+    assert told == [("as it is", 0, 4), ("fused", 1, 4), ("as it is", 2, 4), ("fused", 3, 4)]
     assert [attempt.change for attempt in made] == ["", "fused", "", "fused"]
 
 

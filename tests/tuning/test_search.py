@@ -179,6 +179,18 @@ def test_the_seeds_example_runs_as_it_is(tmp_path: Path):
     assert search["goal"] == "maximize"
 
 
+def test_a_metric_that_only_the_summary_holds_is_the_result(tmp_path: Path):
+    shutil.copy(PROGRAMS / "seed_mindspore.py", tmp_path / "train.py")
+    config = tmp_path / "config.yaml"
+    config.write_text(MINDOPTIMIZER.format(script="train.py", base="./summaries"))
+    done = tune(config, "--iter", "2", "--folder", "found", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for trial in json.loads(done.stdout)["trials"]:
+        assert trial["state"] == "complete", trial
+        assert 0.5 < trial["value"] <= 1
+        assert "Accuracy" not in (tmp_path / "found" / f"trial-{trial['number']}" / "output.log").read_text()
+
+
 def test_a_trial_that_blows_up_is_pruned_by_its_finding_and_each_trial_is_a_run(tmp_path: Path):
     config = write(
         tmp_path,

@@ -28,6 +28,7 @@ export interface Break {
   reason: string;
   count?: number;
   source?: Source | null;
+  skipped?: string;
 }
 
 /** One call on the stack of a rank that does not get on. */
@@ -384,6 +385,14 @@ export interface LoaderTime {
   worker_cpu?: Num;
 }
 
+/** A line of the training loop outside of all parts, with what it calls: how often it was met, and where most. */
+export interface LoopLine {
+  source: Source;
+  samples: number;
+  hottest: Source;
+  hottest_samples: number;
+}
+
 /** The losses of one step; `relative` is their distance over the larger one. */
 export interface LossPair {
   step: number;
@@ -585,6 +594,7 @@ export interface Profile {
   steps?: StepTime[];
   operators?: OperatorTime[];
   lines?: LineTime[];
+  loop?: LoopLine[];
   modules?: ModuleTime[];
   syncs?: Calls[];
   casts?: Calls[];
@@ -653,6 +663,7 @@ export interface Recompile {
   seconds?: Num;
   source?: Source | null;
   late?: number;
+  asked?: Source | null;
 }
 
 /** Every answer that is none. */
@@ -898,6 +909,10 @@ export interface StepTime {
   data_cpu?: Num;
   delay?: Num;
   data_delay?: Num;
+  forward_delay?: Num;
+  backward_delay?: Num;
+  update_delay?: Num;
+  rest_delay?: Num;
   process_cpu?: Num;
   collecting?: Num;
   collections?: number;

@@ -97,6 +97,10 @@ def profile(
     found = taken.profile
     asked = [*wanted, *(change for one in taken.advice for change in one.tries)] if trying else [*wanted]
     asked = list(dict.fromkeys(asked))
+    told = not as_json and rank() == 0 and not clock_only
+    if told:
+        tables.show(Reading(found), taken.advice)
+        sys.stdout.flush()  # trying takes a while, and the advice need not wait for it
     if found.steps and (asked or trying):
         with _progress("trying") as tell:
             tried = try_changes(program, folder, asked, steps=steps, told=tell)
@@ -106,9 +110,7 @@ def profile(
         write_whole(report, text + "\n", "the report")
     if as_json:
         print_json(_report(folder, found))
-    elif rank() == 0 and not clock_only:
-        reading = Reading(found)
-        tables.show(reading, taken.advice)
+    elif told:
         if asked:
             tables.show_tried(found.tried)
         click.echo(f"\nrecorded in {_shown(folder)}; see it: tensight view {_shown(folder)}")

@@ -17,6 +17,9 @@ from tensight.records.timing import PARTS, LoaderTime, Tried
 from tensight.runs.blocks import finding_block, plain
 
 BAR = 30
+STEP = "ProfilerStep#"
+DISTURBED = 0.1  # of a step without a processor, from which on the figures need a word
+LONGEST = 40  # characters of a place in a table
 
 
 def show(reading: Reading, advice: Sequence[Advice], *, most: int = 10) -> None:
@@ -69,6 +72,8 @@ def _more(reading: Reading) -> None:
     if reading.processors:
         cores = int(reading.number("cores"))
         busy = f"; the training's thread waits {percent(reading.delayed)} of a step for one" if reading.delayed else ""
+        if reading.delayed >= DISTURBED:
+            busy += ": other programs have them; the advice leaves that time out"
         rows.append(f"cpu     {reading.processors:.2f}{f' of {cores}' if cores else ''} processors busy{busy}")
     if profile.memory.peak:
         owners = ", ".join(f"{one.what} {_bytes(one.bytes)}" for one in profile.memory.owners[:3])
@@ -130,12 +135,25 @@ def _lines(reading: Reading, most: int) -> None:
         before = sums.get(key, (0.0, line.part, line.source))
         sums[key] = (before[0] + line.share, before[1], before[2])
     rows = [
-        (f"{source.file}:{source.line}", percent(share), part, source.code)
+        (_place(source), percent(share), part, source.code)
         for share, part, source in sorted(sums.values(), key=lambda row: -row[0])[:most]
+        if share >= 0.005
     ]
     if rows:
         click.echo()
         print_table(("line", "time", "part", "code"), rows)
+
+
+def _place(source: Source) -> str:
+    """File and line, short enough to stand in one row: the end of a path tells more than its beginning.
+
+    >>> _place(Source("train.py", 7)), _place(Source("/home/somebody/experiments/of/this/year/vision/train.py", 7))
+    ('train.py:7', '…/of/this/year/vision/train.py:7')
+    """
+    words = f"{source.file}:{source.line}".split("/")
+    while len("/".join(words)) > LONGEST and len(words) > 1:
+        words = ["…", *words[2:]] if words[0] == "…" else ["…", *words[1:]]
+    return "/".join(words)
 
 
 def show_tried(tried: Sequence[Tried]) -> None:
@@ -178,7 +196,9 @@ def show_trace(path: Path, summary: TraceSummary, most: int = 20) -> None:
         f"{path}: {summary.events} events of {summary.seconds:.3f} s, {len(summary.rows)} names, "
         f"{len(summary.steps)} steps"
     )
-    rows = sorted(summary.rows.items(), key=lambda item: -item[1].own)[:most]
+    # torch.profiler's span over everything it saw, and the steps that stand in the line above, are no work
+    named = (item for item in summary.rows.items() if item[0][0] != "Trace" and not item[0][1].startswith(STEP))
+    rows = sorted(named, key=lambda item: -item[1].own)[:most]
     print_table(
         ("name", "kind", "calls", "own", "whole", "longest"),
         [

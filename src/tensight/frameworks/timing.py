@@ -1,4 +1,4 @@
-"""What timing needs on every framework: the plan of a profile, the clock of a step's parts, samples of lines, pauses.
+"""What timing needs on every framework: the plan of a profile, the clock of a step's parts, pauses.
 
 Nothing here knows a framework. All of it runs in the training process and is guarded by those who call it.
 """
@@ -13,18 +13,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any, Protocol
 
-from tensight.frameworks.source import is_user_file, source_of
+from tensight.frameworks.source import source_of
 from tensight.frameworks.timing_delay import Delay
-from tensight.records.timing import Collecting, LineTime, Part5, Profile, StepTime, Window
+from tensight.frameworks.timing_lines import user_line
+from tensight.records.timing import Collecting, Part5, Profile, StepTime, Window
 
 now = time.perf_counter
-INTERVAL = 0.002  # between two samples of the running line
-SWITCH = 2e-5
-MOST_LINES = 60
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 @dataclass(frozen=True)
@@ -77,17 +73,17 @@ class Clock:
     idle: Part5 = "rest"
     own: float = 0.0
     data_cpu: float = 0.0
-    data_delay: float = 0.0
+    delays: dict[Part5, float] = field(default_factory=lambda: dict.fromkeys(_PARTS, 0.0))
     began: float = field(default_factory=now)
     mark: float = field(default_factory=now)
     stack: list[Part5] = field(default_factory=list)
     thread: int = field(default_factory=threading.get_ident)
     process: int = field(default_factory=os.getpid)
     delay: Delay = field(default_factory=Delay)
+    each_part: bool = True  # look at every part for waits for a processor; otherwise once a step
     _cpu: float = 0.0
     _delay: float = 0.0
     _step_cpu: float = 0.0
-    _step_delay: float = 0.0
     _step_process: float = 0.0
 
     @property
@@ -102,9 +98,11 @@ class Clock:
     def enter(self, part: Part5) -> None:
         at = now()
         self.totals[self.part] += at - self.mark
+        if self.each_part:
+            self._had_no_processor()
         self.stack.append(part)
         if part == "data" and len(self.stack) == 1:
-            self._cpu, self._delay = time.thread_time(), self.delay.seconds()
+            self._cpu = time.thread_time()
         if part != "forward":
             self.idle = "rest"
         self.mark = now()
@@ -113,15 +111,22 @@ class Clock:
     def leave(self, idle: Part5 = "rest") -> None:
         at = now()
         if self.stack:
+            if self.each_part:
+                self._had_no_processor()
             part = self.stack.pop()
             self.totals[part] += at - self.mark
             if not self.stack:
                 self.idle = idle
                 if part == "data":
                     self.data_cpu += time.thread_time() - self._cpu
-                    self.data_delay += self.delay.seconds() - self._delay
         self.mark = now()
         self.own += self.mark - at
+
+    def _had_no_processor(self) -> None:
+        """What the thread has waited for a processor since the last look belongs to the part it is in."""
+        waited = self.delay.seconds()
+        self.delays[self.part] += waited - self._delay
+        self._delay = waited
 
     def settle(self) -> None:
         """Give the time since the last mark to the part it was spent in; what follows is ours, until `skip`."""
@@ -140,75 +145,23 @@ class Clock:
         at = now()
         self.totals[self.part] += at - self.mark
         parts: dict[str, float] = dict(self.totals.items())
-        parts["own"], parts["data_cpu"], parts["data_delay"] = self.own, self.data_cpu, self.data_delay
+        self._had_no_processor()
+        parts.update({f"{part}_delay": waited for part, waited in self.delays.items()})
+        parts["own"], parts["data_cpu"] = self.own, self.data_cpu
         parts["seconds"] = sum(self.totals.values())
-        cpu, delay, process = time.thread_time(), self.delay.seconds(), time.process_time()
+        cpu, process = time.thread_time(), time.process_time()
         parts["cpu"], self._step_cpu = cpu - self._step_cpu, cpu
-        parts["delay"], self._step_delay = delay - self._step_delay, delay
+        parts["delay"] = sum(self.delays.values())
         parts["process_cpu"], self._step_process = process - self._step_process, process
         self.totals = dict.fromkeys(_PARTS, 0.0)
-        self.own = self.data_cpu = self.data_delay = 0.0
+        self.delays = dict.fromkeys(_PARTS, 0.0)
+        self.own = self.data_cpu = 0.0
         self.idle = "rest"
         self.began = self.mark = now()
         return parts
 
 
 _PARTS: tuple[Part5, ...] = ("data", "forward", "backward", "update", "rest")
-
-
-class Sampler(threading.Thread):
-    """Looks every few milliseconds which line of the user's code runs in the training's thread, and in which part."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(name="tensight-samples", daemon=True)
-        self.clock = clock
-        self.counts: Counter[tuple[str, int, str, Part5]] = Counter()
-        self.samples = 0
-        self.seconds = 0.0
-        self._over = threading.Event()
-        self._interval = sys.getswitchinterval()
-
-    def start(self) -> None:
-        # otherwise a sample is taken where the training lets go of the interpreter next, and not where it is
-        sys.setswitchinterval(SWITCH)
-        super().start()
-
-    def run(self) -> None:
-        while not self._over.wait(INTERVAL):
-            frame = sys._current_frames().get(self.clock.thread)
-            part = self.clock.part
-            ours = frame is not None and frame.f_code.co_filename.startswith(_OWN)
-            line = None if ours else _user_line(frame)
-            del frame
-            if ours:
-                continue
-            self.samples += 1
-            if line is not None:
-                self.counts[(*line, part)] += 1
-        self.seconds = time.thread_time()
-
-    def stop(self) -> None:
-        self._over.set()
-        if self.is_alive():
-            self.join(5)
-        sys.setswitchinterval(self._interval)
-
-    def lines(self) -> tuple[LineTime, ...]:
-        if not self.samples:
-            return ()
-        return tuple(
-            LineTime(source_of(file, line, function), count / self.samples, part, count)
-            for (file, line, function, part), count in self.counts.most_common(MOST_LINES)
-        )
-
-
-def _user_line(frame: FrameType | None) -> tuple[str, int, str] | None:
-    while frame is not None:
-        code = frame.f_code
-        if is_user_file(code.co_filename):
-            return code.co_filename, frame.f_lineno or code.co_firstlineno, code.co_name
-        frame = frame.f_back
-    return None
 
 
 class Pauses:
@@ -244,7 +197,7 @@ class Pauses:
         self.collections += 1
         self.step_collections += 1
         self.full += info.get("generation") == 2
-        line = _user_line(sys._getframe(1))
+        line = user_line(sys._getframe(1))
         if line is not None:
             asked = "collect(" in source_of(*line).code
             self.asked += asked

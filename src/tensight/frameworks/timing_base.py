@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tensight.frameworks.patches import Patches
-from tensight.frameworks.timing import Clock, Done, Pauses, Plan, Sampler, Steps
+from tensight.frameworks.timing import Clock, Done, Pauses, Plan, Steps
+from tensight.frameworks.timing_lines import Sampler
 from tensight.records.timing import Window
 
 FEW = 3  # rounds after which it is clear that there is no optimizer, or no backward pass
@@ -81,6 +82,7 @@ class StepTiming:
         try:
             self._stop_windows()
             self.pauses.on = window == "clock"
+            self.clock.each_part = window == "clock"
             if window == "clock":
                 self._sampler = Sampler(self.clock)
                 self._sampler.start()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from tensight.records import Source
-from tensight.records.timing import PARTS, Calls, Fact, LineTime, LoaderTime, Part5, Profile, StepTime
+from tensight.records.timing import PARTS, Calls, Fact, LineTime, LoaderTime, LoopLine, Part5, Profile, StepTime
 
 
 class Reading:
@@ -61,14 +61,34 @@ class Reading:
             return None
         return statistics.median(time.seconds for time in self.traced) / self.median
 
+    @cached_property
+    def undisturbed(self) -> list[dict[str, float]]:
+        """Parts of each clocked step without what the thread waited for a processor that something else had."""
+        return [
+            {part: max(0.0, getattr(time, part) - getattr(time, f"{part}_delay")) for part in PARTS}
+            for time in self.clocked
+        ]
+
+    @cached_property
+    def own_seconds(self) -> float:
+        """The mean step, were the machine its own."""
+        return statistics.fmean(sum(one.values()) for one in self.undisturbed) if self.clocked else 0.0
+
     def share(self, part: Part5) -> float:
         """Of the time of all clocked steps."""
         return self.split[part] / self.seconds if self.seconds else 0.0
 
+    def own_share(self, part: Part5) -> float:
+        """Of the time of all clocked steps, were the machine their own."""
+        found = sum(one[part] for one in self.undisturbed)
+        return found / len(self.clocked) / self.own_seconds if self.own_seconds else 0.0
+
     def typical(self, part: Part5) -> float:
-        """Of the time of the median step: a few slow steps do not count."""
-        found = statistics.median(getattr(time, part) for time in self.clocked) if self.clocked else 0.0
-        return found / self.median if self.median else 0.0
+        """Of the time of the median step, were the machine its own: a few slow steps do not count."""
+        if not self.clocked:
+            return 0.0
+        whole = statistics.median(sum(one.values()) for one in self.undisturbed)
+        return statistics.median(one[part] for one in self.undisturbed) / whole if whole else 0.0
 
     @cached_property
     def available(self) -> float:
@@ -138,6 +158,15 @@ class Reading:
         """The line that was met most often, in one part or at all."""
         found = [line for line in self.profile.lines if part is None or line.part == part]
         return max(found, key=lambda line: line.samples, default=None)
+
+    @cached_property
+    def loop(self) -> tuple[LoopLine, ...]:
+        """Lines of the loop outside of all parts, the most frequent first; old profiles tell lines alone."""
+        if self.profile.loop:
+            return self.profile.loop
+        found = [line for line in self.profile.lines if line.part == "rest"]
+        rows = (LoopLine(line.source, line.samples, line.source, line.samples) for line in found)
+        return tuple(sorted(rows, key=lambda row: -row.samples))
 
     def line_share(self, source: Source | None) -> float:
         """Of all samples, those on a line."""

@@ -29,7 +29,11 @@ class StepTime(msgspec.Struct, frozen=True, omit_defaults=True):
     cpu: float = 0.0  # processor time of the training's thread
     data_cpu: float = 0.0  # of it while it was in 'data'
     delay: float = 0.0  # seconds in which that thread could have computed and had no processor
-    data_delay: float = 0.0  # of them while it was in 'data'
+    data_delay: float = 0.0  # of them while it was in 'data', and so on
+    forward_delay: float = 0.0
+    backward_delay: float = 0.0
+    update_delay: float = 0.0
+    rest_delay: float = 0.0
     process_cpu: float = 0.0  # processor time of all threads of the process
     collecting: float = 0.0  # in the garbage collector
     collections: int = 0
@@ -60,6 +64,15 @@ class LineTime(msgspec.Struct, frozen=True, omit_defaults=True):
     share: float
     part: Part5 = "rest"
     samples: int = 0
+
+
+class LoopLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line of the training loop outside of all parts, with what it calls: how often it was met, and where most."""
+
+    source: Source
+    samples: int
+    hottest: Source
+    hottest_samples: int
 
 
 class ModuleTime(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -113,6 +126,7 @@ class Break(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str
     count: int = 1
     source: Source | None = None
+    skipped: str = ""  # the function that is not compiled at all because of it
 
 
 class Recompile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -124,6 +138,7 @@ class Recompile(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     source: Source | None = None
     late: int = 0  # of them after the warm-up
+    asked: Source | None = None  # the line that had it compiled
 
 
 class CompileTime(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -204,6 +219,7 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     steps: tuple[StepTime, ...] = ()
     operators: tuple[OperatorTime, ...] = ()
     lines: tuple[LineTime, ...] = ()
+    loop: tuple[LoopLine, ...] = ()
     modules: tuple[ModuleTime, ...] = ()
     syncs: tuple[Calls, ...] = ()
     casts: tuple[Calls, ...] = ()

@@ -38,7 +38,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Measured(NamedTuple):
-    """A step of one attempt: its seconds, and how much of it the thread waited for a processor."""
+    """A step of one attempt: its seconds, and how much of it besides the thread waited for a processor."""
 
     seconds: float
     delayed: float = 0.0
@@ -50,7 +50,7 @@ def try_changes(
     changes: Sequence[str],
     *,
     steps: int = 20,
-    told: Callable[[str], None] = lambda text: None,
+    told: Callable[[str, int, int], None] = lambda text, done, size: None,
 ) -> list[Tried]:
     """Run the program again for a few steps, as it is and with each change; what the first rank has measured."""
     if rank() > 0:
@@ -61,7 +61,7 @@ def try_changes(
     number = 0
     for _ in range(TURNS):
         for change in (one for one in times if one not in broken and AS_IT_IS not in broken):
-            told(change or "as it is")
+            told(change or "as it is", number, TURNS * len(times))
             attempt = _said(folder, number, Attempt(change, _free_port()))
             number += 1
             measured = _clocked(program, attempt, steps)
@@ -161,6 +161,6 @@ def _clocked(program: Program, attempt: Attempt, steps: int) -> Measured | None:
         except (subprocess.TimeoutExpired, TensightError, OSError):
             return None
         # the mean and not the median: a change may take away what only some steps wait for
-        if len(reading.clocked) < 3 or reading.seconds <= 0:
+        if len(reading.clocked) < 3 or reading.own_seconds <= 0:
             return None
-        return Measured(reading.seconds, reading.delayed)
+        return Measured(reading.own_seconds, reading.delayed)

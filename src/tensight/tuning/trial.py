@@ -22,6 +22,7 @@ from tensight.records import Finding
 from tensight.runs import Run, open_run
 from tensight.store import is_run
 from tensight.tuning.config import Config
+from tensight.tuning.lineage import metric
 from tensight.tuning.values import REPORTS, VALUES
 
 REPORT_FILE = "reports.jsonl"
@@ -84,6 +85,8 @@ class TrialProcess:
         self.number = number
         self.values = values
         self.folder = place / f"trial-{number}"
+        base = config.summary_base_dir
+        self.summary = Path(base) / f"train_{number}" if base else self.folder / "summary"
         self.command = fill(config.command, values)
         self.started = time.time()
         self.watched = False
@@ -99,9 +102,7 @@ class TrialProcess:
             self.command, self.folder, watch=self._watch, prune_findings=self.config.prune_findings
         )
         environment = {**os.environ, **self.config.environment}
-        base = self.config.summary_base_dir
-        summary = Path(base) / f"train_{self.number}" if base else self.folder / "summary"
-        environment[VALUES] = json.dumps({"params": self.values, "summary_dir": str(summary)})
+        environment[VALUES] = json.dumps({"params": self.values, "summary_dir": str(self.summary)})
         environment[REPORTS] = str(self.folder / REPORT_FILE)
         environment["PYTHONUNBUFFERED"] = "1"
         if importlib.util.find_spec("mindinsight") is None:
@@ -185,10 +186,13 @@ class TrialProcess:
         ]
 
     def value(self) -> float | None:
-        """The result: what was reported last, what the output says, or the mean of the last losses."""
+        """The result: what was reported last, what summaries or the output say, or the mean of the last losses."""
         told = self._reported()
         if told:
             return told[-1][1]
+        kept = metric(self.summary, self.config.target) if self.config.target != "loss" else None
+        if kept is not None and not self.config.pattern:
+            return kept
         printed = self._printed()
         if printed is not None and (self.config.target != "loss" or self.config.pattern):
             return printed

@@ -255,6 +255,7 @@ class TorchTiming(StepTiming):
             steps=tuple(_counted(time, growing) for time in self.steps.times),
             operators=traced.operators,
             lines=self._sampled.lines() if self._sampled is not None else (),
+            loop=self._sampled.loop() if self._sampled is not None else (),
             modules=found.modules,
             syncs=found.syncs,
             casts=found.casts,

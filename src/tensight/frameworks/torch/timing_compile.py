@@ -12,6 +12,7 @@ import torch
 
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import is_user_file, source_of
+from tensight.frameworks.timing_lines import user_line
 from tensight.records import Source
 from tensight.records.timing import Break, CompileTime, Recompile
 
@@ -26,6 +27,7 @@ class Compiling:
     def __init__(self) -> None:
         self._warm = 0
         self._patches: Patches | None = None
+        self._asked: dict[tuple[str, int], Source] = {}  # the line that had a function compiled, by its place
 
     def attach(self, patches: Patches) -> None:
         self._patches = patches
@@ -36,9 +38,19 @@ class Compiling:
         def compile(*args, **kwargs):
             with contextlib.suppress(Exception):
                 self.stay_out()
+                self._note(args[0] if args else kwargs.get("model"))
             return original(*args, **kwargs)
 
         return compile
+
+    def _note(self, what: Any) -> None:
+        """Where something is given to torch.compile; `torch.compile(dynamic=True)` as a decorator says it later."""
+        if what is None:
+            return
+        code = getattr(getattr(what, "forward", what), "__code__", None)
+        line = user_line(sys._getframe(2))
+        if code is not None and line is not None:
+            self._asked.setdefault((code.co_filename, code.co_firstlineno), source_of(*line))
 
     def stay_out(self) -> None:
         """Our functions around the user's are not for torch.compile to compile; what they call is."""
@@ -75,11 +87,12 @@ class Compiling:
                 seconds=sum(_seconds(entry) for _, entry in entries),
                 source=source_of(file, line, name) if file else None,
                 late=sum(index >= self._warm for index, _ in entries),
+                asked=self._asked.get((file, line)),
             )
             for (file, line, name), entries in again.items()
         ]
         recompiles.sort(key=lambda one: -one.count)
-        return CompileTime(seconds, _graphs(), _breaks(), tuple(recompiles[:_MOST]))
+        return CompileTime(seconds, _graphs(), (*_skipped(metrics), *_breaks()), tuple(recompiles[:_MOST]))
 
 
 def _metrics() -> list[Any]:
@@ -105,6 +118,18 @@ def _graphs() -> int:
 
         return int(counters["stats"].get("unique_graphs", 0))
     return 0
+
+
+def _skipped(metrics: list[Any]) -> tuple[Break, ...]:
+    """Functions that torch.compile has given up, as for a break inside a loop: they run as if never compiled."""
+    found: dict[tuple[str, int], Break] = {}
+    for entry in metrics:
+        reason, file = getattr(entry, "fail_reason", None), getattr(entry, "fail_user_frame_filename", None)
+        if reason and file and is_user_file(file):
+            line = int(getattr(entry, "fail_user_frame_lineno", None) or 1)
+            name = str(getattr(entry, "co_name", None) or "a function")
+            found.setdefault((file, line), Break(_short(str(reason)), 1, source_of(file, line), name))
+    return tuple(found.values())[:_MOST]
 
 
 def _breaks() -> tuple[Break, ...]:
@@ -135,5 +160,11 @@ def _line_in(text: str) -> Source | None:
 
 
 def _short(text: str) -> str:
-    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    return " ".join(lines)[:_LONGEST]
+    """What a user needs of torch.compile's words: not the debug context, and no half words at the end.
+
+    >>> _short("Unsupported print\\n  Explanation: no.\\n\\n  Developer debug context: call_function print")
+    'Unsupported print Explanation: no.'
+    """
+    text = text.partition("Developer debug context")[0]
+    whole = " ".join(line.strip() for line in text.strip().splitlines() if line.strip())
+    return whole if len(whole) <= _LONGEST else whole[:_LONGEST].rpartition(" ")[0] + " …"

@@ -102,13 +102,12 @@ def _assigned(file: str, first: int, count: int, name: str) -> int:
     word = re.escape(name)
     grows = re.compile(rf"(?<![\w.]){word}\s*(\+=|\.append\(|\.extend\(|=\s*{word}\s*\+)")
     sets = re.compile(rf"(?<![\w.]){word}\b[^=!<>]*=(?!=)")
-    found = 0
+    ranked: list[tuple[int, int]] = []
     for line in range(first, first + count):
         text = linecache.getline(file, line)
-        if ".detach(" in text or ".item(" in text:
-            continue  # keeps nothing
-        if grows.search(text):
-            return line
-        if sets.search(text):
-            found = line
-    return found
+        adds = bool(grows.search(text))
+        if adds or sets.search(text):
+            # a line with .item() may keep a graph in its other half, so it comes after those without
+            keeps = not (".detach(" in text or ".item(" in text)
+            ranked.append((2 * adds + keeps, -line if adds else line))
+    return abs(max(ranked)[1]) if ranked else 0

@@ -133,7 +133,7 @@ class TimedLoaders:
                     return original(iterator)
                 if not clock.stack:
                     timing.boundary()
-                delayed = clock.data_delay
+                delayed = clock.delays["data"]
                 timing.enter("data")
                 began, cpu = now(), time.thread_time()
                 try:
@@ -141,7 +141,7 @@ class TimedLoaders:
                 finally:
                     timing.leave()
                 # without what the thread waited for a processor, which is not the loader's doing
-                seconds = now() - began - (clock.data_delay - delayed)
+                seconds = now() - began - (clock.delays["data"] - delayed)
                 self._handed_out(iterator, max(0.0, seconds), time.thread_time() - cpu)
                 return batch
 

@@ -10,7 +10,7 @@ from tensight.records import Evidence
 class GraphBreaks(AdviceRule):
     fault = "graph_breaks"
     symptom = "torch.compile goes back to Python in the middle of the model."
-    measure = "torch.compile's count of breaks, with its reasons and the line."
+    measure = "torch.compile's count of breaks and the functions it has given up, with its reasons and the line."
     threshold = "One."
     advice = "Take the call out of the compiled function, or write it in tensor operators."
 
@@ -19,10 +19,15 @@ class GraphBreaks(AdviceRule):
         if not breaks:
             return None
         worst = next((one for one in breaks if one.source is not None), breaks[0])
+        skipped = next((one for one in breaks if one.skipped), None)
+        if skipped is not None:
+            worst = skipped
         count = sum(one.count for one in breaks)
         return Advice(
             self.fault,
-            f"{count} graph break{'' if count == 1 else 's'}: the compiled model goes back to Python",
+            f"torch.compile gives {skipped.skipped}() up: it runs as if it were not compiled"
+            if skipped is not None
+            else f"{count} graph break{'' if count == 1 else 's'}: the compiled model goes back to Python",
             f"torch.compile says: {worst.reason}",
             0.15,
             worst.source,

@@ -24,7 +24,7 @@ class LoaderAnew(AdviceRule):
                 continue
             if loader.iterators < OFTEN * steps or loader.batches > 2 * loader.iterators:
                 continue
-            share = reading.share("data")
+            share = reading.own_share("data")
             return Advice(
                 self.fault,
                 "the loader begins anew for every batch",

@@ -39,6 +39,7 @@ class RecompilationStorm(AdviceRule):
                 Evidence("compiled again", worst.count),
                 Evidence("of them after the warm-up", worst.late),
                 Evidence("time of compiling", milliseconds(reading.profile.compiling.seconds)),
+                *([Evidence("compiled by line", worst.asked.line)] if worst.asked is not None else []),
             ),
             fix=(
                 "pad to a few sizes, or torch._dynamo.mark_dynamic(x, 0) / torch.compile(..., dynamic=True)",

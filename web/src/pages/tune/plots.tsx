@@ -5,9 +5,16 @@ import { num, shown, value } from "../../text";
 import type { Search, TrialRow } from "../../types";
 
 const WIDTH = 520;
-const HEIGHT = 180;
+const HEIGHT = 196;
+const FOOT = 26; // at the bottom, for the values
+const MOST_WORDS = 6;
 const EDGE = 10;
 const GUTTER = 62; // at the left, for the numbers
+
+interface Tick {
+  x: number;
+  text: string;
+}
 
 interface Point {
   x: number;
@@ -25,7 +32,7 @@ export function History({ of }: { of: Search }): JSX.Element {
   return (
     <section aria-label="History">
       <h2>{shown(of.target)} of each trial</h2>
-      <Plot points={points} line={line} best={of.best ?? null} label={`${of.target} of ${points.length} trials`} from="trial" />
+      <Plot points={points} line={line} best={of.best ?? null} label={`${of.target} of ${points.length} trials`} ticks={ends(points, (x) => `trial ${x}`)} />
     </section>
   );
 }
@@ -47,26 +54,34 @@ export function Scatter({ of, name }: { of: Search; name: string }): JSX.Element
   const xs = points.map((point) => point.x);
   const log = words.size === 0 && xs.length > 0 && Math.min(...xs) > 0 && Math.max(...xs) / Math.min(...xs) > 50;
   const placed = log ? points.map((point) => ({ ...point, x: Math.log10(point.x) })) : points;
+  const chosen = [...words].slice(0, MOST_WORDS).map(([word, x]) => ({ x, text: shown(word, 20) }));
+  const ticks = words.size > 0 ? chosen : ends(placed, (x) => value(log ? 10 ** x : x, 4));
   return (
     <section aria-label={`Parameter ${name}`}>
       <h2>
-        {shown(name)} <span class="muted">{log ? "log scale" : [...words.keys()].map((word) => shown(word, 20)).join(", ")}</span>
+        {shown(name)} <span class="muted">{log ? "log scale" : ""}</span>
       </h2>
-      <Plot points={placed} line={[]} best={of.best ?? null} label={`${of.target} against ${name}`} from={name} />
+      <Plot points={placed} line={[]} best={of.best ?? null} label={`${of.target} against ${name}`} ticks={ticks} />
     </section>
   );
 }
 
 const results = (of: Search): TrialRow[] => (of.trials ?? []).filter((one) => one.state === "complete" && Number.isFinite(num(one.value) ?? NaN));
 
-function Plot(props: { points: Point[]; line: Point[]; best: number | null; label: string; from: string }): JSX.Element {
+/** The smallest and the largest value. */
+function ends(points: Point[], text: (x: number) => string): Tick[] {
+  const xs = points.map((point) => point.x);
+  return [...new Set(xs.length > 0 ? [Math.min(...xs), Math.max(...xs)] : [])].map((x) => ({ x, text: text(x) }));
+}
+
+function Plot(props: { points: Point[]; line: Point[]; best: number | null; label: string; ticks: Tick[] }): JSX.Element {
   if (props.points.length === 0) return <p class="muted">No completed trial yet.</p>;
   const xs = props.points.map((point) => point.x);
   const ys = props.points.map((point) => point.y);
   const [left, right] = [Math.min(...xs), Math.max(...xs)];
   const [low, high] = [Math.min(...ys), Math.max(...ys)];
   const toX = (x: number): number => GUTTER + ((x - left) / (right - left || 1)) * (WIDTH - GUTTER - EDGE);
-  const toY = (y: number): number => HEIGHT - EDGE - ((y - low) / (high - low || 1)) * (HEIGHT - 2 * EDGE);
+  const toY = (y: number): number => HEIGHT - FOOT - ((y - low) / (high - low || 1)) * (HEIGHT - FOOT - EDGE);
   return (
     <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={shown(props.label)}>
       {props.line.length > 1 && <polyline fill="none" stroke="var(--good)" points={props.line.map((point) => `${toX(point.x)},${toY(point.y)}`).join(" ")} />}
@@ -77,8 +92,13 @@ function Plot(props: { points: Point[]; line: Point[]; best: number | null; labe
       ))}
       <text x={GUTTER - 12} y={EDGE + 4} text-anchor="end">{value(high, 4)}</text>
       {high > low && (
-        <text x={GUTTER - 12} y={HEIGHT - EDGE + 4} text-anchor="end">{value(low, 4)}</text>
+        <text x={GUTTER - 12} y={HEIGHT - FOOT + 4} text-anchor="end">{value(low, 4)}</text>
       )}
+      {props.ticks.map((tick) => (
+        <text key={tick.x} x={toX(tick.x)} y={HEIGHT - 6} text-anchor={tick.x === left ? "start" : tick.x === right ? "end" : "middle"}>
+          {tick.text}
+        </text>
+      ))}
     </svg>
   );
 }
