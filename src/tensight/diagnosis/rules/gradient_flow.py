@@ -26,6 +26,10 @@ def is_relu(info: TensorInfo) -> bool:
     return info.type.lower().replace("_", "") in ("relu", "relu6", "threshold", "hardswish", "relusquared")
 
 
+def shows_relu(kept: Kept) -> bool:
+    return any(is_relu(info) for _, info in kept.forward())
+
+
 class DeadRelu(Rule):
     """A whole layer of ReLUs that is zero for every input, with no gradient left to revive it."""
 
@@ -43,7 +47,9 @@ class DeadRelu(Rule):
         self._since: dict[int, int] = {}
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
-        latest = next((kept for kept in reversed(case.latest(8)) if kept.forward()), None)
+        latest = next((kept for kept in reversed(case.latest(8)) if shows_relu(kept)), None)
+        # what runs compiled shows its inside in a few steps only
+        latest = latest or next((kept for kept in reversed(case.deep()) if shows_relu(kept)), None)
         if latest is None or case.trouble.first is not None:
             return []
         steps: list[Kept] = []
@@ -52,7 +58,7 @@ class DeadRelu(Rule):
                 continue
             steps = steps or [kept for kept in case.deep() if kept.forward()]
             before = self._before(case, latest, at, info.network)
-            if before is None:
+            if before is None or self._lives_again(case, latest.step, before):
                 continue
             since = self._since_when(steps, one.tensor)
             last = not self._feeds_on(case, latest, at, info.network)
@@ -88,6 +94,12 @@ class DeadRelu(Rule):
                 gradient = kept.gradient(entry)
                 return entry if gradient is not None and gradient.zero == gradient.count else None
         return None
+
+    @staticmethod
+    def _lives_again(case: Case, step: int, before: Entry) -> bool:
+        """Whether a layer that was cut off has had a gradient since."""
+        later = [kept.gradient(before) for kept in case.deep() if kept.step > step]
+        return any(gradient is not None and gradient.zero < gradient.count for gradient in later)
 
     @staticmethod
     def _feeds_on(case: Case, kept: Kept, at: int, network: str) -> bool:
