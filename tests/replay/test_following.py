@@ -86,3 +86,23 @@ def test_a_copy_that_waits_for_orders_has_all_the_time(
 def test_no_copy_stays_where_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "memory", lambda: (3 << 30, 1 << 30))
     assert Shadowing(cast("Any", Plain()), tmp_path, name="x").follow(cast("Any", Plain()), lambda order: b"") is None
+
+
+def test_a_copy_that_is_stuck_is_given_up_long_before_one_that_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadowing, "STILL", 0.5)
+    monkeypatch.setattr(shadowing, "TRIES", 2)
+    shadow = cast("Any", Plain())
+    made = Shadowing(shadow, tmp_path, name="rank-0")
+    begun = time.monotonic()
+    assert made.in_copy(shadow, lambda: time.sleep(60) or b"late") is None
+    assert time.monotonic() - begun < 30
+
+    def busily() -> bytes:
+        until = time.process_time() + 1.5
+        while time.process_time() < until:
+            pass
+        return b"done"
+
+    assert made.in_copy(shadow, busily) == b"done"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import math
 import os
 import random
 import select
@@ -64,21 +65,28 @@ class Copy:
         size = struct.unpack("<I", self._received[:4])[0] if len(self._received) >= 4 else 0
         return size > 0 and len(self._received) == size + 4
 
-    def ask(self, order: bytes, seconds: float) -> bytes | None:
+    def ask(self, order: bytes, seconds: float, *, still: float = math.inf) -> bytes | None:
         """What a copy that stays answers to an order: None when it takes too long, b'' when it is gone."""
         self._received = b""
-        return self.wait(seconds) if self.tell(order) else b""
+        return self.wait(seconds, still=still) if self.tell(order) else b""
 
-    def wait(self, seconds: float) -> bytes | None:
-        """Its answer, waited for at most so long."""
+    def wait(self, seconds: float, *, still: float = math.inf) -> bytes | None:
+        """Its answer, waited for at most so long; given up before when it has done nothing for `still` seconds."""
         until = time.monotonic() + seconds
+        moved, worked = time.monotonic(), -1.0
         while True:
             answer = self.answer()
-            left = until - time.monotonic()
-            if answer is not None or left <= 0:
+            now = time.monotonic()
+            if answer is not None or now >= until:
                 return answer
+            if still < math.inf:
+                done = work_of(self.pid)
+                if done != worked:
+                    moved, worked = now, done
+                elif now - moved > still:
+                    return None
             try:
-                select.select([self._answers], [], [], min(left, 1.0))
+                select.select([self._answers], [], [], min(until - now, 1.0))
             except (OSError, ValueError):
                 return self.answer()
 
@@ -206,6 +214,20 @@ def _foreign(thread: threading.Thread) -> bool:
     if thread is threading.main_thread() or thread.name.lower().startswith("tensight"):
         return False
     return type(thread).__name__ != "TMonitor"  # of progress bars; holds nothing that a copy needs
+
+
+def work_of(pid: int) -> float:
+    """Changes as long as a process computes, or is ready to and has no core: what is stuck does neither."""
+    ready, ticks = 0, 0
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat") as line:
+                words = line.read().rpartition(")")[2].split()
+            ready += words[0] != "S"
+            ticks += int(words[11]) + int(words[12])
+    except (OSError, IndexError, ValueError):
+        return time.monotonic()  # it has just ended, or cannot be asked: nothing is known
+    return time.monotonic() if ready else float(ticks)
 
 
 def memory() -> tuple[int, int]:

@@ -25,6 +25,10 @@ PATIENCE = 60.0
 """Seconds the training waits for the copy. A copy that does not answer is ended, and no other is made."""
 
 
+STILL = 4.0
+"""Seconds without any work after which a copy is taken to be stuck: a lock was held by a thread it does not have."""
+TRIES = 3
+"""Copies that are made for one answer, when they are stuck."""
 ROOM = 4
 """A copy stays only where so many times the training's memory is free: what the training changes, it holds twice."""
 
@@ -37,7 +41,7 @@ class Follower:
 
     def ask(self, order: bytes) -> bytes | None:
         """Its answer: None when it takes too long, b'' when it is gone."""
-        return self._copy.ask(order, PATIENCE)
+        return self._copy.ask(order, PATIENCE, still=STILL)
 
     def end(self) -> None:
         self._copy.end()
@@ -79,9 +83,13 @@ class Shadowing:
         """What `work` answers in a copy of this process; None when it takes too long, b'' when it fails."""
         if self._silent or hindrance():
             return b""
-        made = self._copied(shadow, lambda woken: woken.leave(work()))
-        answer = made.wait(PATIENCE)
-        made.end()
+        begun = time.monotonic()
+        for _ in range(TRIES):
+            made = self._copied(shadow, lambda woken: woken.leave(work()))
+            answer = made.wait(PATIENCE, still=STILL)
+            made.end()
+            if answer is not None or time.monotonic() - begun > PATIENCE:
+                break
         return answer
 
     def follow(self, shadow: Shadow, work: Callable[[bytes], bytes]) -> Follower | None:

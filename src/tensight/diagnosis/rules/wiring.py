@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 
 from tensight.diagnosis.case import Case
@@ -325,11 +326,19 @@ class DetachBreaksGraph(Rule):
     def _cut_off(self, case: Case, network: str) -> tuple[list[Entry], str] | None:
         """A whole network whose own optimizer steps without any gradient, while another network has them."""
         running = [entry for _, entry in self._running(case, network)]
-        if not running or any(entry.gradient >= 0 for entry in running):
+        absent = all(entry.gradient < 0 for entry in running) or self._all_zero(case, network, running)
+        if not running or not absent:
             return None
         others = [other for other in case.trained() if other != network]
         fed = [other for other in others if any(entry.alive for entry in case.ledger.of(other))]
         return (running, fed[0]) if fed else None
+
+    def _all_zero(self, case: Case, network: str, running: list[Entry]) -> bool:
+        """Where absent gradients come as zeros: no gradient ever arrived at what the network gave, which is no zero."""
+        if not _asked_alone(case.optimizer_of(network)) or self._silenced(case, network, sys.maxsize):
+            return False
+        arrived = any(info.network == network for kept in case.beginning for _, info in kept.of_kind("output_gradient"))
+        return not arrived and not any(entry.alive or entry.first_move >= 0 for entry in running)
 
     @staticmethod
     def _blind(case: Case, network: str) -> tuple[list[Entry], str] | None:

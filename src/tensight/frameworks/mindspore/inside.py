@@ -23,6 +23,7 @@ FREE = 10
 ENOUGH = 3.0
 LITTLE = 1.0  # seconds of looks that count for nothing: a short training is looked into in every step
 SHARE = 0.02
+STUCK = 2  # copies that may get stuck before no other is made
 FRESH = 50  # looks after which a copy that stays is made anew: of the user's own variables it knows nothing new
 _OUTSIDE = frozenset({"loss", "prediction", "target"})  # seen outside where only a part is compiled
 _Key = tuple[str, str, str, str, int, str]
@@ -50,6 +51,7 @@ class Inside:
         self._spent = 0.0
         self._began = time.monotonic()
         self._given_up = False
+        self._stuck = 0
         self._follower: Any = None
         self._setting: tuple[Any, ...] = ()  # that the follower was made in
         self._asked = 0
@@ -68,6 +70,10 @@ class Inside:
         self._looks += 1
         answer = self._answer(self._shadow.copier)
         took = time.monotonic() - begun
+        if answer is None and self._stuck < STUCK:
+            self._stuck += 1  # another copy may do better
+            self.end()
+            return False
         if not answer:
             self._spent += took
             self._given_up = True
