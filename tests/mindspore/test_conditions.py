@@ -12,7 +12,9 @@ import os
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
+from mindspore import Tensor, nn
 
 import tensight
 from tensight.capture.companion import Companion
@@ -28,7 +30,7 @@ from tensight.session.terminal import Terminal
 from tensight.testing.pairwise import pairwise
 from tensight.watchpoints import spec
 from tests.control.test_controlling import FakeLink
-from tests.mindspore.networks import NETWORKS, Way, run
+from tests.mindspore.networks import NETWORKS, Lstm, Way, run
 
 pytestmark = pytest.mark.timeout(1200)  # a copy may take minutes where many processes share a core
 AXES = {"network": list(NETWORKS), "mode": ["pynative", "graph"], "loop": ["functional", "model"]}
@@ -61,6 +63,18 @@ CALM = {
 }
 # what only values that are not finite are
 WILD = {"TO": "TO", "OO": "OO", "WO": "WO", "GE": "GE"}
+
+
+def calm(net: nn.Cell) -> None:
+    """Nothing is changed."""
+
+
+def spoil(net: nn.Cell) -> None:
+    """One bad weight. Gates of an LSTM saturate before any gradient overflows, however large the steps are."""
+    if isinstance(net, Lstm):
+        bad = net.head.weight.asnumpy().copy()
+        bad[0, 0] = np.inf
+        net.head.weight.set_data(Tensor(bad))
 
 
 class Link(FakeLink):
@@ -96,7 +110,7 @@ def debugged(way: Way, folder: Path, conditions: dict[str, str], *, rate: float)
     session.start()
     losses: list[bytes] = []
     try:
-        losses = run(way, 6, rate=rate)
+        losses = run(way, 6, rate=rate, change=spoil if rate > 1 else calm)
     except SystemExit:
         pass
     finally:
