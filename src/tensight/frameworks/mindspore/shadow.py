@@ -176,7 +176,8 @@ class Shadow:
         self._put_weights_back()
         self._put_random_back()
         trouble: list[str] = []
-        first = FirstBad(self._name_of)
+        given = flat((unit.args, tuple(unit.kwargs.values())))
+        first = FirstBad(self._name_of, frozenset(one.data_ptr() for one in given if isinstance(one, Tensor)))
         # operators of the backward pass are seen in part only: gradients of results tell of it instead
         mode = dispatching(first, self._cells.where, _reporting(trouble), deep=lambda: not self._watching.backward)
         loss = None
