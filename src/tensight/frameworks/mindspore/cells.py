@@ -134,7 +134,7 @@ class Cells:
                 watching.probe("operators", self.listening.leave)
             self.stack.clear()
         watching.probe("model", watching.sink.forwarded, network.name)
-        watching.probe("expression", self.listening.expressions.begin)
+        watching.probe("expression", self.listening.expressions.returned, result)
         return result
 
     def listen(self, *, functions: bool = False) -> bool:
@@ -187,6 +187,8 @@ class Cells:
         finally:
             if entered is not None:
                 del self.stack[entered[1] :]
+                if entered[1] == 1:
+                    self.listening.expressions.begin()
         if entered is not None and watching.all:
             watching.probe("cell output", self._returned, entered[0].cell, entered[0].call, result)
         return result
