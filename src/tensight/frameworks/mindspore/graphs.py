@@ -24,7 +24,8 @@ from tensight.frameworks.patches import Patches
 
 Call = Callable[..., Any]
 
-_REASON = "it is compiled and runs outside Python; only some steps are looked into, in a copy"
+_REASON = "it is compiled and runs outside Python"
+_LOOKS = "; a copy of the process looks into the first steps and some later ones"
 _REMEDY = "run in PyNative mode, without jit, to see every step"
 
 
@@ -100,8 +101,7 @@ class Graphs:
         if not network.compiled:
             network.compiled = True
             self._networks.declare(network)
-            what = "cells and gradients" if training else "cells"
-            watching.gap(f"{what} inside {network.name}", _REASON, _REMEDY)
+            self._gap(network.name, "cells and gradients" if training else "cells")
         self._updates.declare_new()
         watching.sink.forward(network.name, training)
         watching.sink.event("forward", network.name, {"training": bool(cell.training), "grad": training})
@@ -172,7 +172,13 @@ class Graphs:
         if str(getattr(executor.fn, "__module__", "")).startswith("mindspore."):
             return  # an operator that MindSpore itself has written so
         self._parts = True
-        self._watching.gap(f"cells inside {known.path or known.network.name}", _REASON, _REMEDY)
+        self._gap(known.path or known.network.name)
+
+    def _gap(self, place: str, what: str = "cells") -> None:
+        """Said once for each place: what is not seen of it, or not in every step."""
+        looks = self.shadow is not None and self.shadow.copier is not None
+        said = f"every step inside {place}" if looks else f"{what} inside {place}"
+        self._watching.gap(said, _REASON + (_LOOKS if looks else ""), _REMEDY)
 
     def look_into_parts(self) -> None:
         """A gradient was taken in Python: of what jit has run in it nothing was seen."""
@@ -225,8 +231,7 @@ class Graphs:
                 self._training[executor.fn] = True
         for network in networks:
             watching.sink.forwarded(network.name)
-        what = "cells inside the gradient function" if gradient else f"cells and gradients inside {name}"
-        watching.gap(what, _REASON, _REMEDY)
+        self._gap("the gradient function" if gradient else name, "cells" if gradient else "cells and gradients")
         first = result[0] if gradient and isinstance(result, (tuple, list)) and result else result
         self._trained(networks[0].name if networks else "", first)
         watching.probe("look inside", self._look, not gradient)
