@@ -56,7 +56,7 @@ def insides(found: Run) -> Seen:
         for one in step.observations:
             info = found.tensors[one.tensor]
             if info.kind in ("output", "activation", "output_gradient", "gradient") and info.node:
-                key = (step.step, info.kind, info.node, info.slot)
+                key = (step.step, info.kind, info.node, info.slot)  # calls of one cell come in their order
                 seen.setdefault(key, []).append(one.stats.abs_mean or 0.0)
     return seen
 

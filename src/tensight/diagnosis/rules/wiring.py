@@ -423,6 +423,15 @@ class DetachBreaksGraph(Rule):
         for event in cuts:
             if event.values.get("module") is None and whole:
                 return event.source, str(event.values.get("function"))
+        part = case.optimizer_of(network)
+        if whole and part is not None:  # the call that its own update follows, not those for other networks
+            for kept in case.beginning:
+                called_at: Source | None = None
+                for event in kept.record.events:
+                    if event.kind == "forward" and event.part == network:
+                        called_at = event.source
+                    elif event.kind == "optimizer_step" and event.part == part.name and called_at is not None:
+                        return called_at, None
         return None, None
 
 

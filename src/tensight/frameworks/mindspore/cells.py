@@ -86,6 +86,8 @@ class Cells:
         self._thread, self._process = threading.get_ident(), os.getpid()
         self.inside = 0
         self.stack.clear()
+        self.losses.forget_slots()
+        self.listening.level.forget_slots()
 
     def _optimizer(self, original: Call, cell: nn.Cell, args: Any, kwargs: Any) -> Any:
         self.inside += 1

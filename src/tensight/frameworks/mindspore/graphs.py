@@ -101,7 +101,6 @@ class Graphs:
         if not network.compiled:
             network.compiled = True
             self._networks.declare(network)
-            self._gap(network.name, "cells and gradients" if training else "cells")
         self._updates.declare_new()
         watching.sink.forward(network.name, training)
         watching.sink.event("forward", network.name, {"training": bool(cell.training), "grad": training})
@@ -127,6 +126,7 @@ class Graphs:
     ) -> None:
         watching = self._watching
         watching.sink.forwarded(network.name)
+        self._gap(network.name, "cells and gradients" if optimizers else "cells")
         if not optimizers:
             return
         self._trained(network.name, result)
