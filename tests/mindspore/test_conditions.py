@@ -70,11 +70,13 @@ def calm(net: nn.Cell) -> None:
 
 
 def spoil(net: nn.Cell) -> None:
-    """One bad weight. Gates of an LSTM saturate before any gradient overflows, however large the steps are."""
+    """Weights at the end of what float32 holds. Gates of an LSTM saturate before a gradient overflows by itself."""
     if isinstance(net, Lstm):
-        bad = net.head.weight.asnumpy().copy()
-        bad[0, 0] = np.inf
-        net.head.weight.set_data(Tensor(bad))
+        weight, bias = net.head.weight.asnumpy().copy(), net.head.bias.asnumpy().copy()
+        weight[0, 0], weight[1, 0] = 3e38, -3e38  # whatever the sign of the state, one of the two overflows
+        bias[:2] = 3.4e38
+        net.head.weight.set_data(Tensor(weight))
+        net.head.bias.set_data(Tensor(bias))
 
 
 class Link(FakeLink):
