@@ -12,7 +12,6 @@ import os
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pytest
 from mindspore import Tensor, nn
 
