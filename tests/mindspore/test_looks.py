@@ -144,6 +144,8 @@ def test_a_compiled_method_of_a_class_of_the_users_own_is_looked_into(tmp_path: 
     found = watched(trainer, tmp_path)
     assert found.step_count == STEPS
     assert (STEPS - 1, "output", "0", "output.0") in insides(found)
+    weights = Counter(info.name for info in found.tensors.values() if info.kind == "weight")
+    assert set(weights.values()) == {1}  # told by the training alone, though the copy has updated its own
 
 
 def test_an_order_says_what_a_step_was_given() -> None:

@@ -25,6 +25,7 @@ LITTLE = 1.0  # seconds of looks that count for nothing: a short training is loo
 SHARE = 0.02
 STUCK = 2  # copies that may get stuck before no other is made
 FRESH = 50  # looks after which a copy that stays is made anew: of the user's own variables it knows nothing new
+_SEEN = frozenset({"weight", "frozen", "buffer"})  # a step that updates by itself does so in the copy too
 _OUTSIDE = frozenset({"loss", "prediction", "target"})  # seen outside where only a part is compiled
 _Key = tuple[str, str, str, str, int, str]
 
@@ -146,7 +147,7 @@ class Inside:
         fed = {network.name for network in self._networks.all if network.inputs}  # seen where the step was called
         for one in told.observations:
             info = infos.get(one.tensor)
-            if info is None or (info.kind == "gradient" and not gradients):
+            if info is None or info.kind in _SEEN or (info.kind == "gradient" and not gradients):
                 continue
             if info.kind == "input" and info.network in fed:
                 continue
