@@ -44,6 +44,7 @@ class Graphs:
         self._training: IdentityMap[Any, bool] = IdentityMap()  # functions under jit that have trained before
         self._announced = False  # the forward pass of the function that runs now
         self._drivers: IdentityMap[nn.Cell, list[weakref.ref[nn.Cell]]] = IdentityMap()  # cells and their optimizers
+        self._told: set[str] = set()  # places that are known not to be seen in full
         self._parts = False  # jit has run a part of the model that Python runs now
 
     def patch_compile(self, patches: Patches, swaps: Swaps) -> Callable[[Call], Call]:
@@ -176,6 +177,9 @@ class Graphs:
 
     def _gap(self, place: str, what: str = "cells") -> None:
         """Said once for each place: what is not seen of it, or not in every step."""
+        if place in self._told:
+            return
+        self._told.add(place)
         looks = self.shadow is not None and self.shadow.copier is not None
         said = f"every step inside {place}" if looks else f"{what} inside {place}"
         self._watching.gap(said, _REASON + (_LOOKS if looks else ""), _REMEDY)
