@@ -72,8 +72,10 @@ def over_time(factor: float, loss: float) -> Run:
     def step() -> list[Observation]:
         seen = run.observations()
         calls = [
-            Observation(run.tensor("activation", "", f"relu.{at}", type="relu"), 0, stats(0.3 * factor**at))
-            for at in range(20)
+            Observation(
+                run.tensor("activation", "", f"relu.{at}", type="relu"), 0, stats(0.3 * factor**at if at else 0)
+            )
+            for at in range(20)  # a state begins with zeros
         ]
         place = next(at for at, one in enumerate(seen) if run._infos[one.tensor].node == "out")
         both = [*seen[:place], *calls, *seen[place:]]

@@ -313,7 +313,9 @@ class ExplodingSignal(Rule):
                 courses.setdefault((info.node, info.type), []).append((info, one.stats.abs_mean or 0.0))
         for course in courses.values():
             sizes = [size for _, size in course]
-            if len(sizes) < TIME_STEPS or not sizes[0] or max(sizes) < GROWN * sizes[0]:
+            while sizes and not sizes[0]:  # a state begins with zeros
+                sizes = sizes[1:]
+            if len(sizes) < TIME_STEPS or max(sizes) < GROWN * sizes[0]:
                 continue
             if sum(a < b for a, b in pairwise(sizes)) >= 0.8 * (len(sizes) - 1):
                 return course[0][0], max(sizes) / sizes[0], len(sizes)
