@@ -1,6 +1,7 @@
 """What watching a MindSpore training costs, in PyNative and in graph mode, with a second bare training as control.
 
     python benchmarks/mindspore_cost.py --write                   the table in docs/explanation/mindspore-cost.md
+    python benchmarks/mindspore_cost.py --write --only lenet      only that network's rows of it
     python benchmarks/mindspore_cost.py --only lenet --options='--level op'
 
 Measured as in `benchmarks/overhead.py`: all processes of a network are alive at once and take turns. On an idle machine
@@ -32,12 +33,15 @@ HEAD = "| network (bare step) | options | wall time over bare | CPU time over ba
 START, END = "<!-- table -->", "<!-- end of table -->"
 
 
-def write(lines: list[str]) -> None:
-    """Put the table into the page, between its marks."""
+def write(rows: dict[str, list[str]]) -> None:
+    """Put rows into the page's table, between its marks; those of networks that were not measured now stay."""
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(START)
-    _, _, after = rest.partition(END)
+    table, _, after = rest.partition(END)
+    for name in NETWORKS:
+        rows.setdefault(name, [line for line in table.splitlines() if line.startswith(f"| {name} ")])
     where = f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}."
+    lines = [HEAD, *(row for name in NETWORKS for row in rows[name])]
     PAGE.write_text(f"{before}{START}\n{where}\n\n" + "\n".join(lines) + f"\n{END}{after}", encoding="utf-8")
 
 
@@ -49,10 +53,10 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=PROCESSES, help="how many of each kind")
     parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.relative_to(HERE.parent)}")
     given = parser.parse_args()
-    if given.write and (given.only or given.options):
-        parser.error("--write needs the whole table: leave out --only and --options")
+    if given.write and given.options:
+        parser.error("--write is for the options of the table: leave out --options")
     overhead.PROGRAM = HERE / "programs" / "mindspore_training.py"
-    lines = [HEAD]
+    rows: dict[str, list[str]] = {}
     print(HEAD, flush=True)
     for name in given.only or NETWORKS:
         begun = time.monotonic()
@@ -63,9 +67,9 @@ def main() -> None:
         found = overhead.table(name, overhead.measure(name, options, network, given.processes), network)
         print("\n".join(found), flush=True)
         print(f"{name}: {time.monotonic() - begun:.0f} s", file=sys.stderr)
-        lines += found
+        rows[name] = found
     if given.write:
-        write(lines)
+        write(rows)
 
 
 if __name__ == "__main__":

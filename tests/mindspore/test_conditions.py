@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from mindspore import Tensor, nn
 
 import tensight
 from tensight.capture.companion import Companion
@@ -28,7 +29,7 @@ from tensight.session.terminal import Terminal
 from tensight.testing.pairwise import pairwise
 from tensight.watchpoints import spec
 from tests.control.test_controlling import FakeLink
-from tests.mindspore.networks import NETWORKS, Way, run
+from tests.mindspore.networks import NETWORKS, Lstm, Way, run
 
 pytestmark = pytest.mark.timeout(1200)  # a copy may take minutes where many processes share a core
 AXES = {"network": list(NETWORKS), "mode": ["pynative", "graph"], "loop": ["functional", "model"]}
@@ -61,6 +62,20 @@ CALM = {
 }
 # what only values that are not finite are
 WILD = {"TO": "TO", "OO": "OO", "WO": "WO", "GE": "GE"}
+
+
+def calm(net: nn.Cell) -> None:
+    """Nothing is changed."""
+
+
+def spoil(net: nn.Cell) -> None:
+    """Weights at the end of what float32 holds. Gates of an LSTM saturate before a gradient overflows by itself."""
+    if isinstance(net, Lstm):
+        weight, bias = net.head.weight.asnumpy().copy(), net.head.bias.asnumpy().copy()
+        weight[0, 0], weight[1, 0] = 3e38, -3e38  # whatever the sign of the state, one of the two overflows
+        bias[:2] = 3.4e38
+        net.head.weight.set_data(Tensor(weight))
+        net.head.bias.set_data(Tensor(bias))
 
 
 class Link(FakeLink):
@@ -96,7 +111,7 @@ def debugged(way: Way, folder: Path, conditions: dict[str, str], *, rate: float)
     session.start()
     losses: list[bytes] = []
     try:
-        losses = run(way, 6, rate=rate)
+        losses = run(way, 6, rate=rate, change=spoil if rate > 1 else calm)
     except SystemExit:
         pass
     finally:

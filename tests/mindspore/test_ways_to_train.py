@@ -79,7 +79,7 @@ def test_a_step_under_jit_is_seen_from_outside() -> None:
     assert answer == plain == losses(sink)
     assert_updates_are_told(sink)
     assert not sink.observed("output")
-    assert {what for what, _, _ in sink.gaps} == {"cells inside step", "gradients inside step"}
+    assert {what for what, _, _ in sink.gaps} == {"cells and gradients inside step"}
 
 
 @pytest.mark.usefixtures("graph_mode")
@@ -100,7 +100,7 @@ def test_model_train_in_graph_mode_tells_loss_weights_and_steps() -> None:
     assert losses(sink) == plain[:STEPS]
     assert_updates_are_told(sink)
     assert sink.only_network.compiled
-    assert {what for what, _, _ in sink.gaps} == {"cells inside net", "gradients inside net"}
+    assert {what for what, _, _ in sink.gaps} == {"cells and gradients inside net"}
     assert [one.training for one in sink.named("forward")] == [True] * STEPS + [False] * STEPS
     # what MindSpore's own cells hand to the model and to the loss passes through Python
     assert [info.slot for info, _ in sink.observed("input")] == ["input.0"] * STEPS

@@ -232,15 +232,20 @@ class Case:
         return entries
 
     def ran(self, network: str) -> dict[str, int]:
-        """Module → when it first returned, in the first step that shows it."""
+        """Module → when it first returned, in the first step that shows it.
+
+        Where a part is compiled, a step may show no more than the outermost module: then a later one is asked.
+        """
+        shown: dict[str, int] = {}
         for kept in self._first:
             order: dict[str, int] = {}
             for one, info in kept.forward():
                 if info.network == network and info.node not in order:
                     order[info.node] = one.order
-            if order:
+            shown = shown or order
+            if order.keys() - {""}:
                 return order
-        return {}
+        return shown
 
     def first_module(self, network: str) -> str:
         """The first module inside the model that ran: what the input meets."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from tensight.diagnosis.case import Case
+from tensight.diagnosis.dialects import framework_of, in_mindspore
 from tensight.diagnosis.fold import fold
 from tensight.diagnosis.rule import Rule
 from tensight.records import Finding, Network, Part, Replay, StepRecord, TensorInfo
@@ -106,6 +107,8 @@ class Engine:
     def _ask(self, rule: Rule, *, final: bool) -> bool:
         try:
             findings = [self._settled(finding) for finding in rule.conclude(self.case, final=final)]
+            if findings and framework_of(self.case.parts) == "mindspore":
+                findings = [in_mindspore(finding) for finding in findings]
         except Exception as error:
             self._rules = [other for other in self._rules if other is not rule]
             self._slow_down(self.case.steps)

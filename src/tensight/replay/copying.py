@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import math
 import os
 import random
 import select
@@ -38,7 +39,9 @@ class Copy:
         """Wake it. False when it is gone."""
         self.told = True
         try:
-            os.write(self._orders, order)
+            written = 0
+            while written < len(order):
+                written += os.pwrite(self._orders, order[written:], written)
             os.write(self._wake, struct.pack("<I", len(order)))
         except OSError:
             return False
@@ -46,7 +49,7 @@ class Copy:
 
     def answer(self) -> bytes | None:
         """What it found: None as long as it runs, b'' when it ended without a word."""
-        while not self._over:
+        while not self._over and not self._whole():
             try:
                 piece = os.read(self._answers, 1 << 16)
             except BlockingIOError:
@@ -56,20 +59,34 @@ class Copy:
             if not piece:
                 self._over = True
             self._received += piece
-        size = struct.unpack("<I", self._received[:4])[0] if len(self._received) >= 4 else 0
-        whole = self._received[4:]
-        return whole if size and len(whole) == size else b""
+        return self._received[4:] if self._whole() else b""
 
-    def wait(self, seconds: float) -> bytes | None:
-        """Its answer, waited for at most so long."""
+    def _whole(self) -> bool:
+        size = struct.unpack("<I", self._received[:4])[0] if len(self._received) >= 4 else 0
+        return size > 0 and len(self._received) == size + 4
+
+    def ask(self, order: bytes, seconds: float, *, still: float = math.inf) -> bytes | None:
+        """What a copy that stays answers to an order: None when it takes too long, b'' when it is gone."""
+        self._received = b""
+        return self.wait(seconds, still=still) if self.tell(order) else b""
+
+    def wait(self, seconds: float, *, still: float = math.inf) -> bytes | None:
+        """Its answer, waited for at most so long; given up before when it has done nothing for `still` seconds."""
         until = time.monotonic() + seconds
+        moved, worked = time.monotonic(), -1.0
         while True:
             answer = self.answer()
-            left = until - time.monotonic()
-            if answer is not None or left <= 0:
+            now = time.monotonic()
+            if answer is not None or now >= until:
                 return answer
+            if still < math.inf:
+                done = work_of(self.pid)
+                if done != worked:
+                    moved, worked = now, done
+                elif now - moved > still:
+                    return None
             try:
-                select.select([self._answers], [], [], min(left, 1.0))
+                select.select([self._answers], [], [], min(until - now, 1.0))
             except (OSError, ValueError):
                 return self.answer()
 
@@ -90,24 +107,37 @@ class Copy:
 class Woken:
     """The copy's own side: what it was told, and the way to answer."""
 
-    def __init__(self, order: bytes, answers: int) -> None:
+    def __init__(self, order: bytes, answers: int, orders: int = -1, wake: int = -1) -> None:
         self.order = order
         self._answers = answers
+        self._orders = orders  # open in a copy that stays
+        self._wake = wake
 
     def leave(self, answer: bytes) -> NoReturn:
         """Answer and end, without running anything of the user's on the way."""
-        left = struct.pack("<I", len(answer)) + answer
         try:
-            while left:
-                left = left[os.write(self._answers, left) :]
+            self.say(answer)
         finally:
             os._exit(0)
 
+    def say(self, answer: bytes) -> None:
+        left = struct.pack("<I", len(answer)) + answer
+        while left:
+            left = left[os.write(self._answers, left) :]
 
-def make_copy(step: int, order: bytes | None = None) -> Copy | Woken:
+    def next(self) -> bytes:
+        """In a copy that stays: the next order. While it waits for one its time does not run."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        order = _told(self._orders, self._wake)
+        signal.setitimer(signal.ITIMER_REAL, LIMIT)
+        return order
+
+
+def make_copy(step: int, order: bytes | None = None, *, stays: bool = False) -> Copy | Woken:
     """Fork. The training gets a `Copy` at once; the copy returns from here as `Woken` when it was told to run.
 
-    With `order` the copy does not wait.
+    With `order` the copy does not wait. One that `stays` can be asked again and again; the training waits for its
+    answers, so that it is not made to stand back.
     """
     orders = os.memfd_create("orders")
     wake_out, wake_in = os.pipe()
@@ -137,13 +167,15 @@ def make_copy(step: int, order: bytes | None = None) -> Copy | Woken:
         os.close(answers_out)
         isolation.own_descriptors((orders, wake_out, answers_in), positions)
         told = order if order is not None else _told(orders, wake_out)
-        os.close(orders)
-        os.close(wake_out)
+        if not stays:
+            os.close(orders)
+            os.close(wake_out)
+            orders = wake_out = -1
+            os.nice(5)
         signal.setitimer(signal.ITIMER_REAL, LIMIT)
-        os.nice(5)
         gc.enable()
         random.setstate(numbers)
-        return Woken(told, answers_in)
+        return Woken(told, answers_in, orders, wake_out)
     except BaseException:
         os._exit(1)
 
@@ -153,7 +185,14 @@ def _told(orders: int, wake: int) -> bytes:
     length = os.read(wake, 4)
     if len(length) < 4:
         os._exit(0)
-    return os.pread(orders, struct.unpack("<I", length)[0], 0)
+    size = struct.unpack("<I", length)[0]
+    order = b""
+    while len(order) < size:
+        piece = os.pread(orders, size - len(order), len(order))
+        if not piece:
+            os._exit(0)
+        order += piece
+    return order
 
 
 def hindrance() -> str:
@@ -175,6 +214,20 @@ def _foreign(thread: threading.Thread) -> bool:
     if thread is threading.main_thread() or thread.name.lower().startswith("tensight"):
         return False
     return type(thread).__name__ != "TMonitor"  # of progress bars; holds nothing that a copy needs
+
+
+def work_of(pid: int) -> float:
+    """Changes as long as a process computes, or is ready to and has no core: what is stuck does neither."""
+    ready, ticks = 0, 0
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat") as line:
+                words = line.read().rpartition(")")[2].split()
+            ready += words[0] != "S"
+            ticks += int(words[11]) + int(words[12])
+    except (OSError, IndexError, ValueError):
+        return time.monotonic()  # it has just ended, or cannot be asked: nothing is known
+    return time.monotonic() if ready else float(ticks)
 
 
 def memory() -> tuple[int, int]:

@@ -16,13 +16,35 @@ import msgspec
 from tensight.frameworks.rewinds import Again, Shadow
 from tensight.records import Replay
 from tensight.replay import copying, isolation
-from tensight.replay.copying import Woken, make_copy
+from tensight.replay.copying import Copy, Woken, make_copy
 from tensight.replay.in_copy import store_inputs
 from tensight.replay.orders import ANSWER, Answer, bits, encode
 
 STRATEGY = "shadow"
 PATIENCE = 60.0
 """Seconds the training waits for the copy. A copy that does not answer is ended, and no other is made."""
+
+
+STILL = 4.0
+"""Seconds without any work after which a copy is taken to be stuck: a lock was held by a thread it does not have."""
+TRIES = 3
+"""Copies that are made for one answer, when they are stuck."""
+ROOM = 4
+"""A copy stays only where so many times the training's memory is free: what the training changes, it holds twice."""
+
+
+class Follower:
+    """A copy of the training that stays, to be asked again and again."""
+
+    def __init__(self, copy: Copy) -> None:
+        self._copy = copy
+
+    def ask(self, order: bytes) -> bytes | None:
+        """Its answer: None when it takes too long, b'' when it is gone."""
+        return self._copy.ask(order, PATIENCE, still=STILL)
+
+    def end(self) -> None:
+        self._copy.end()
 
 
 class Shadowing:
@@ -61,25 +83,45 @@ class Shadowing:
         """What `work` answers in a copy of this process; None when it takes too long, b'' when it fails."""
         if self._silent or hindrance():
             return b""
+        begun = time.monotonic()
+        for _ in range(TRIES):
+            made = self._copied(shadow, lambda woken: woken.leave(work()))
+            answer = made.wait(PATIENCE, still=STILL)
+            made.end()
+            if answer is not None or time.monotonic() - begun > PATIENCE:
+                break
+        return answer
+
+    def follow(self, shadow: Shadow, work: Callable[[bytes], bytes]) -> Follower | None:
+        """A copy of this process as it is now, that does `work` for each order; None where it must not stay."""
+        available, resident = copying.memory()
+        if self._silent or hindrance() or available < ROOM * resident:
+            return None
+
+        def serve(woken: Woken) -> None:
+            while True:
+                woken.say(work(woken.next()))
+
+        return Follower(self._copied(shadow, serve, stays=True))
+
+    def _copied(self, shadow: Shadow, work: Callable[[Woken], None], *, stays: bool = False) -> Copy:
         copy = False
         shadow.before_copy()
         try:
-            made = make_copy(0, b"now")
+            made = make_copy(0, b"now", stays=stays)
             copy = isinstance(made, Woken)
         finally:
             shadow.after_copy(copy=copy)
         if isinstance(made, Woken):
             self._work(made, work)
             raise AssertionError("a copy has come back")
-        answer = made.wait(PATIENCE)
-        made.end()
-        return answer
+        return made
 
-    def _work(self, woken: Woken, work: Callable[[], bytes]) -> None:
+    def _work(self, woken: Woken, work: Callable[[Woken], None]) -> None:
         """Never returns: whatever happens, this process ends here."""
         try:
             self._give_back = isolation.no_changes_outside(str(self._folder))
-            woken.leave(work())
+            work(woken)
         finally:
             os._exit(1)
 

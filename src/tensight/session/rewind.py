@@ -92,7 +92,7 @@ class Rewind(Companion):
                 if shadow is not None and shadow.copier is None:
                     name = f"rank-{self._recorder.rank}"
                     made = Shadowing(shadow, self._folder, name=name, most=self._most)
-                    shadow.copier = made.in_copy
+                    shadow.copier, shadow.follow = made.in_copy, made.follow
                     self._made.append((adapter, made))
             found = next((made for adapter, made in self._made if getattr(adapter, "trains", False)), None)
             if found is not None:

@@ -9,7 +9,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
-from tests.mindspore.faults import hidden, more
+from tests.mindspore.faults import hidden, more, others
 from tests.mindspore.faults.training import by_functions, by_model, classes, mlp, values
 
 
@@ -282,5 +282,19 @@ PROGRAMS: dict[str, Program] = {
     ),
     "half_products_in_a_graph": Program(
         more.half_products_in_a_graph, Expected("fp16_overflow", "ops.matmul(code"), graph=True
+    ),
+    "exploding_recurrence": Program(others.exploding_recurrence, Expected("exploding_gradient", "again")),
+    "generator_that_is_cut_off": Program(
+        others.generator_that_is_cut_off, Expected("detach_breaks_graph", "made = maker(noise)")
+    ),
+    "half_energy_in_an_own_step": Program(
+        others.half_energy_in_an_own_step, Expected("fp16_overflow", "found * found")
+    ),
+    "dead_relu_under_jit": Program(others.dead_relu_under_jit, Expected("dead_relu", "ops.relu(self.middle")),
+    "experts_of_zeros_in_a_graph": Program(
+        others.experts_of_zeros_in_a_graph, Expected("zero_init", "one.up.weight"), graph=True
+    ),
+    "broadcast_in_an_own_cell_in_a_graph": Program(
+        others.broadcast_in_an_own_cell_in_a_graph, Expected("broadcast_in_loss", "self.net(x) - y"), graph=True
     ),
 }

@@ -18,12 +18,18 @@ DEAD_STEPS = 3  # observed steps in a row without one active unit
 NEAR = 20  # steps that a wild update may lie before the death it brought about
 EXPLODED = 1e4  # gradient norm over weight norm before training has moved anything
 AMPLIFIED = 1e3  # how much larger a module's output is than what came before it
+TIME_STEPS = 8  # calls in a row that make a course over time
+GROWN = 100.0  # how much larger the last of them is than the first
 ABSURD = 100.0  # a first loss over that of guessing: no training was meant to begin there
 
 
 def is_relu(info: TensorInfo) -> bool:
     """ReLU and its like that are flat on one side; leaky ones never die."""
     return info.type.lower().replace("_", "") in ("relu", "relu6", "threshold", "hardswish", "relusquared")
+
+
+def shows_relu(kept: Kept) -> bool:
+    return any(is_relu(info) for _, info in kept.forward())
 
 
 class DeadRelu(Rule):
@@ -43,7 +49,9 @@ class DeadRelu(Rule):
         self._since: dict[int, int] = {}
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
-        latest = next((kept for kept in reversed(case.latest(8)) if kept.forward()), None)
+        latest = next((kept for kept in reversed(case.latest(8)) if shows_relu(kept)), None)
+        # what runs compiled shows its inside in a few steps only
+        latest = latest or next((kept for kept in reversed(case.deep()) if shows_relu(kept)), None)
         if latest is None or case.trouble.first is not None:
             return []
         steps: list[Kept] = []
@@ -52,7 +60,7 @@ class DeadRelu(Rule):
                 continue
             steps = steps or [kept for kept in case.deep() if kept.forward()]
             before = self._before(case, latest, at, info.network)
-            if before is None:
+            if before is None or self._lives_again(case, latest.step, before):
                 continue
             since = self._since_when(steps, one.tensor)
             last = not self._feeds_on(case, latest, at, info.network)
@@ -88,6 +96,12 @@ class DeadRelu(Rule):
                 gradient = kept.gradient(entry)
                 return entry if gradient is not None and gradient.zero == gradient.count else None
         return None
+
+    @staticmethod
+    def _lives_again(case: Case, step: int, before: Entry) -> bool:
+        """Whether a layer that was cut off has had a gradient since."""
+        later = [kept.gradient(before) for kept in case.deep() if kept.step > step]
+        return any(gradient is not None and gradient.zero < gradient.count for gradient in later)
 
     @staticmethod
     def _feeds_on(case: Case, kept: Kept, at: int, network: str) -> bool:
@@ -231,10 +245,17 @@ class ExplodingSignal(Rule):
         module, info, grows = self._amplifier(first, network, max(fed, 1.0))
         if module is None or info is None or grows < AMPLIFIED:
             steady = self._staircase(case, network, first)
-            if steady is None:
+            over_time = self._over_time(first, network) if steady is None else None
+            if steady is None and over_time is None:
                 return None
-            info, grows = steady
-            return self._say(case, network, self._entry_of(case, network, info, worst), info, first, ratio, grows, True)
+            calls = 0
+            if steady is not None:
+                info, grows = steady
+            elif over_time is not None:
+                info, grows, calls = over_time
+            assert info is not None
+            entry = self._entry_of(case, network, info, worst)
+            return self._say(case, network, entry, info, first, ratio, grows, steady=steady is not None, calls=calls)
         entry = self._entry_of(case, network, info, worst)
         return self._say(case, network, entry, info, first, ratio, grows)
 
@@ -286,6 +307,23 @@ class ExplodingSignal(Rule):
         return large, max(sizes) / sizes[0]
 
     @staticmethod
+    def _over_time(kept: Kept, network: str) -> tuple[TensorInfo, float, int] | None:
+        """A function or module that is called many times in a row, each time with more: over all, growth and calls."""
+        courses: dict[tuple[str, str], list[tuple[TensorInfo, float]]] = {}
+        for one, info in kept.forward():
+            if info.network == network:
+                courses.setdefault((info.node, info.type), []).append((info, one.stats.abs_mean or 0.0))
+        for course in courses.values():
+            sizes = [size for _, size in course]
+            while sizes and not sizes[0]:  # a state begins with zeros
+                sizes = sizes[1:]
+            if len(sizes) < TIME_STEPS or max(sizes) < GROWN * sizes[0]:
+                continue
+            if sum(a < b for a, b in pairwise(sizes)) >= 0.8 * (len(sizes) - 1):
+                return course[0][0], max(sizes) / sizes[0], len(sizes)
+        return None
+
+    @staticmethod
     def _entry_of(case: Case, network: str, info: TensorInfo, worst: Entry) -> Entry:
         own = [entry for entry in case.ledger.of(network) if entry.parameter.module == info.node and entry.layer]
         recurrent = [entry for entry in own if "hh" in entry.name]
@@ -300,9 +338,11 @@ class ExplodingSignal(Rule):
         kept: Kept,
         ratio: float,
         grows: float,
+        *,
         steady: bool = False,
+        calls: int = 0,
     ) -> Finding:
-        recurrent = "hh" in entry.name or info.type.upper() in ("RNN", "LSTM", "GRU")
+        recurrent = "hh" in entry.name or info.type.upper() in ("RNN", "LSTM", "GRU") or calls > 0
         gradient = kept.gradient(entry)
         size = "inf" if gradient is None or gradient.bad else number(gradient.abs_mean)
         through = "from time step to time step" if recurrent else "from layer to layer"
@@ -322,6 +362,9 @@ class ExplodingSignal(Rule):
                 f" activations after"
                 f" {called(info.node)} ({info.type}) are ten times those of the first layer"
                 if steady
+                else f"in {called(info.node)}: the result of {info.type}, which is called {calls} times in a row, is"
+                f" {number(grows)} times as large in the end as in the beginning"
+                if calls
                 else f"in {called(info.node)} ({info.type}): its output is {number(grows)} times what it was given"
             )
             + f", and the gradient of {entry.name} has a mean magnitude of {size}, {number(ratio)} times its"

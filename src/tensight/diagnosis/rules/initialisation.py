@@ -79,7 +79,7 @@ class ZeroInit(Rule):
         return findings
 
     def _in_a_row(self, case: Case) -> list[Finding]:
-        """Most layers, the first among them, start at zero and wake up by their biases alone."""
+        """Most layers start at zero, at least one behind another, and wake up by their biases alone."""
         if case.deep_steps < STUCK or not case.beginning or case.beginning[0].step != 0:
             return []
         findings = []
@@ -87,9 +87,15 @@ class ZeroInit(Rule):
             layers = [entry for entry in case.layers(network) if entry.held]
             before = [case.beginning[0].weight_before(entry) for entry in layers]
             zero = [entry for entry, stats in zip(layers, before) if stats is not None and stats.zero == stats.count]
-            if len(zero) >= 2 and zero[0] is layers[0] and 2 * len(zero) > len(layers):
+            if len(zero) >= 2 and 2 * len(zero) > len(layers) and (zero[0] is layers[0] or self._cut(case, zero)):
                 findings.append(self._say_in_a_row(case, network, zero, len(layers)))
         return findings
+
+    @staticmethod
+    def _cut(case: Case, zero: list[Entry]) -> bool:
+        """Whether a layer of zeros stands behind another: then the first gradient does not pass back to it."""
+        gradients = [case.beginning[0].gradient(entry) for entry in zero]
+        return any(stats is not None and stats.zero == stats.count for stats in gradients)
 
     def _say_in_a_row(self, case: Case, network: str, zero: list[Entry], layers: int) -> Finding:
         first, names = zero[0], some([entry.name for entry in zero])

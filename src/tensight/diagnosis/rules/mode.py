@@ -58,14 +58,14 @@ class EvalModeInTraining(Rule):
         since = mode.first_in_eval
         kinds = some(sorted({module.type for module in affected}))
         before = f" after {plural(mode.trained, 'step')} in training mode" if switched else ", from the start"
+        after = f" after model.eval(){at(mode.eval_source)}" if switched or mode.eval_source else ""
         return self.finding(
             "the model is trained in evaluation mode",
             confidence=0.95 if switched else 0.82,
             since_step=since,
             where=where(mode.eval_source or mode.latest_eval_source, module=first.path, op="eval", network=network),
             why=f"since step {since} forward and backward run with model.training = False{before}: nobody called"
-            f" model.train()"
-            f" after model.eval(){at(mode.eval_source)}. {plural(len(affected), 'module')} ({kinds}) behave"
+            f" model.train(){after}. {plural(len(affected), 'module')} ({kinds}) behave"
             f" differently: dropout is"
             " off and batch norm statistics stand still while training goes on",
             facts=[

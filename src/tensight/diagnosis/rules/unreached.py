@@ -38,8 +38,10 @@ class LossReachesNothing(Rule):
             return
         trained = case.trained()
         held = [entry for network in trained for entry in _trainable(case, network)]
-        if not held or any(entry.gradient >= 0 for entry in case.ledger):
+        if not held or any(entry.gradient >= 0 or entry.first_move >= 0 for entry in case.ledger):
             return
+        if any(case.networks[network].compiled for network in trained):
+            return  # gradients inside compiled code may just not have been seen
         if any(kept.of_kind("gradient") for kept in case.beginning):
             return  # of something else, that an optimizer holds
         if any(part.unknown_parameters for part in case.optimizers()) or not self._asked(case, trained):

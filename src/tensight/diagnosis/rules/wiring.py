@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 
 from tensight.diagnosis.case import Case
@@ -26,6 +27,10 @@ def common(paths: Sequence[str]) -> str:
             break
         shared.append(level[0])
     return ".".join(shared)
+
+
+def size_of(entries: Iterable[Entry]) -> int:
+    return sum(entry.parameter.size for entry in entries)
 
 
 def fresh(case: Case, entry: Entry) -> bool:
@@ -325,11 +330,19 @@ class DetachBreaksGraph(Rule):
     def _cut_off(self, case: Case, network: str) -> tuple[list[Entry], str] | None:
         """A whole network whose own optimizer steps without any gradient, while another network has them."""
         running = [entry for _, entry in self._running(case, network)]
-        if not running or any(entry.gradient >= 0 for entry in running):
+        absent = all(entry.gradient < 0 for entry in running) or self._all_zero(case, network, running)
+        if not running or not absent:
             return None
         others = [other for other in case.trained() if other != network]
         fed = [other for other in others if any(entry.alive for entry in case.ledger.of(other))]
         return (running, fed[0]) if fed else None
+
+    def _all_zero(self, case: Case, network: str, running: list[Entry]) -> bool:
+        """Where absent gradients come as zeros: no gradient ever arrived at what the network gave, which is no zero."""
+        if not _asked_alone(case.optimizer_of(network)) or self._silenced(case, network, sys.maxsize):
+            return False
+        arrived = any(info.network == network for kept in case.beginning for _, info in kept.of_kind("output_gradient"))
+        return not arrived and not any(entry.alive or entry.first_move >= 0 for entry in running)
 
     @staticmethod
     def _blind(case: Case, network: str) -> tuple[list[Entry], str] | None:
@@ -410,6 +423,15 @@ class DetachBreaksGraph(Rule):
         for event in cuts:
             if event.values.get("module") is None and whole:
                 return event.source, str(event.values.get("function"))
+        part = case.optimizer_of(network)
+        if whole and part is not None:  # the call that its own update follows, not those for other networks
+            for kept in case.beginning:
+                called_at: Source | None = None
+                for event in kept.record.events:
+                    if event.kind == "forward" and event.part == network:
+                        called_at = event.source
+                    elif event.kind == "optimizer_step" and event.part == part.name and called_at is not None:
+                        return called_at, None
         return None, None
 
 
@@ -431,8 +453,13 @@ class FrozenParameters(Rule):
             held = [entry for entry in case.ledger.of(network) if entry.held]
             frozen = [entry for entry in held if not entry.parameter.trainable]
             if not frozen:
+                left_out = self._left_out(case, network) if final and case.steps >= 50 else []
+                if left_out:
+                    count = len(held) + len(left_out)
+                    share = size_of(left_out) / size_of([*held, *left_out])
+                    findings.append(self._say(case, network, left_out, count, share, held_too=False))
                 continue
-            share = sum(e.parameter.size for e in frozen) / max(1, sum(e.parameter.size for e in held))
+            share = size_of(frozen) / max(1, size_of(held))
             trend = case.loss.trend()
             stuck = final and case.steps >= 50 and share > 0.5 and trend is not None and trend.flat(0.02)
             if len(frozen) == len(held) or stuck or self._untrained(case, network, frozen):
@@ -449,7 +476,19 @@ class FrozenParameters(Rule):
         ran = case.ran(network)
         return all(entry.parameter.module in ran and fresh(case, entry) for entry in layers)
 
-    def _say(self, case: Case, network: str, frozen: list[Entry], held: int, share: float) -> Finding:
+    @staticmethod
+    def _left_out(case: Case, network: str) -> list[Entry]:
+        """Most of a network, frozen as it was made at random and in no optimizer, while the rest learns nothing."""
+        layers = [entry for entry in case.layers(network) if entry.matrix]
+        frozen = [e for e in layers if not e.parameter.trainable and not e.held and e.first_move < 0]
+        trend = case.loss.trend()
+        if not frozen or trend is None or not trend.flat(0.02) or not all(fresh(case, entry) for entry in frozen):
+            return []
+        return frozen if size_of(frozen) > 0.5 * size_of(layers) else []
+
+    def _say(
+        self, case: Case, network: str, frozen: list[Entry], held: int, share: float, *, held_too: bool = True
+    ) -> Finding:
         everything = len(frozen) == held
         place = common([entry.parameter.module for entry in frozen])
         return self.finding(
@@ -457,8 +496,8 @@ class FrozenParameters(Rule):
             confidence=0.95 if everything else 0.75,
             since_step=0,
             where=where(case.source_of(network, place), module=place, parameter=frozen[0].name, network=network),
-            why=f"{len(frozen)} of {held} parameters in the optimizer ({some([entry.name for entry in frozen])};"
-            f" {number(share * 100)} % of all values) have"
+            why=f"{len(frozen)} of {held} parameters{' in the optimizer' if held_too else ''}"
+            f" ({some([entry.name for entry in frozen])}; {number(share * 100)} % of all values) have"
             " requires_grad=False: they get no gradient and never change"
             + ("" if everything else ", and what is left does not bring the loss down"),
             facts=[("frozen parameters", len(frozen)), ("parameters in the optimizer", held)],

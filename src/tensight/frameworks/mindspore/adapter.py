@@ -48,6 +48,7 @@ class MindSporeAdapter:
         self._swaps = Swaps()
         self.shadow: Shadow | None = None  # what can run the last step again
         self._cells: Cells | None = None
+        self._inside: Inside | None = None
         self._watching: Watching | None = None
         self._networks: Networks | None = None
         self._updates: Updates | None = None
@@ -67,9 +68,9 @@ class MindSporeAdapter:
         graphs = Graphs(watching, networks, updates, losses)
         cells = self._cells = Cells(watching, networks, updates, losses, graphs, api._pynative_executor.requires_grad)
         self.shadow = graphs.shadow = Shadow(watching, networks, cells, api._JitExecutor)
-        graphs.inside = Inside(watching, networks, self.shadow)
+        graphs.inside = self._inside = Inside(watching, networks, self.shadow)
         graphs.structure = cells.listening.structure
-        backward = Backward(watching, losses, updates, cells, self.shadow)
+        backward = Backward(watching, losses, updates, cells, self.shadow, graphs.look_into_parts)
         LossFunctions(watching, losses, cells, self._swaps)
         Clipping(watching, updates, cells, self._swaps)
         wrap = self._patches.wrap
@@ -105,11 +106,13 @@ class MindSporeAdapter:
             return
         if self._updates is not None:
             self._watching.probe("detaching", self._updates.before_forward)
+        if self._inside is not None:
+            self._watching.probe("detaching", self._inside.end)
         self._watching.busy = True  # what somebody still holds of ours does nothing from now on
         self._patches.restore()
         self._compilable.restore()
         self._swaps.restore()
-        self._watching = self._networks = self._updates = self.shadow = self._cells = None
+        self._watching = self._networks = self._updates = self.shadow = self._cells = self._inside = None
 
     @property
     def trains(self) -> bool:

@@ -19,12 +19,21 @@ Call = Callable[..., Any]
 class Backward:
     """`value_and_grad`, `grad`, `GradOperation` and `TrainOneStepCell` all pass here in PyNative mode."""
 
-    def __init__(self, watching: Watching, losses: Losses, updates: Updates, cells: Cells, shadow: Shadow) -> None:
+    def __init__(
+        self,
+        watching: Watching,
+        losses: Losses,
+        updates: Updates,
+        cells: Cells,
+        shadow: Shadow,
+        look_into_parts: Call,
+    ) -> None:
         self._watching = watching
         self._losses = losses
         self._updates = updates
         self._cells = cells
         self._shadow = shadow
+        self._look_into_parts = look_into_parts  # of the step that jit has compiled
 
     def patch_forward(self, original: Call) -> Call:
         """What a gradient is taken of, as it runs: a model and its loss."""
@@ -68,6 +77,7 @@ class Backward:
                 self._watching.backward = outer
             if trains:
                 self._shadow.came(weights, result)
+                self._watching.probe("look inside", self._look_into_parts)
                 self._watching.probe("backward", self._updates.backward_ended, self._losses.network)
             return result
 

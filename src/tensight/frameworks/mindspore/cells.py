@@ -86,6 +86,8 @@ class Cells:
         self._thread, self._process = threading.get_ident(), os.getpid()
         self.inside = 0
         self.stack.clear()
+        self.losses.forget_slots()
+        self.listening.level.forget_slots()
 
     def _optimizer(self, original: Call, cell: nn.Cell, args: Any, kwargs: Any) -> Any:
         self.inside += 1
@@ -134,7 +136,7 @@ class Cells:
                 watching.probe("operators", self.listening.leave)
             self.stack.clear()
         watching.probe("model", watching.sink.forwarded, network.name)
-        watching.probe("expression", self.listening.expressions.begin)
+        watching.probe("expression", self.listening.expressions.returned, result)
         return result
 
     def listen(self, *, functions: bool = False) -> bool:
@@ -187,6 +189,8 @@ class Cells:
         finally:
             if entered is not None:
                 del self.stack[entered[1] :]
+                if entered[1] == 1:
+                    self.listening.expressions.begin()
         if entered is not None and watching.all:
             watching.probe("cell output", self._returned, entered[0].cell, entered[0].call, result)
         return result

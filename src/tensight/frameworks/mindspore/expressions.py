@@ -1,4 +1,7 @@
-"""Losses that no loss function makes: `((net(x) - y) ** 2).mean()`, told from operators that run after the model."""
+"""Losses that no loss function makes: `((net(x) - y) ** 2).mean()`, told from operators that run after the model.
+
+They may run inside a cell too: one of the user's own that joins model and loss.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +40,20 @@ class Expressions:
         self._operators: list[str] = []
         self._differences: list[Difference] = []
 
+    def returned(self, result: Any) -> None:
+        """The outermost cell has returned: what comes next may be its loss, unless it has computed that itself."""
+        if not (isinstance(result, Tensor) and result.size == 1):
+            self.begin()
+
     def begin(self) -> None:
-        """A model has returned: what comes next may be its loss."""
+        """A model, or a part of the outermost cell, has returned: what comes next may be its loss."""
         self._operators.clear()
         self._differences.clear()
 
     def ran(self, name: str, args: Any, result: Any) -> None:
         """An operator has run."""
         watching, cells = self._watching, self._cells
-        if cells.stack or cells.inside or watching.busy or watching.backward or watching.sink.step >= FIRST:
+        if len(cells.stack) > 1 or cells.inside or watching.busy or watching.backward or watching.sink.step >= FIRST:
             return
         watching.probe("expression", self._heard, public_name(name), args, result)
 

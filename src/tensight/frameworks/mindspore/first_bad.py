@@ -64,6 +64,7 @@ class FirstBad:
     """Observes operators (see `operators.Observer`) of one step and finds where bad values begin."""
 
     name_of: Name
+    fed: frozenset[int] = frozenset()  # addresses of what the step was given
     calls: list[Call] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
     gradients: list[Gradient] = field(default_factory=list)
@@ -122,6 +123,8 @@ class FirstBad:
                 continue
             known = self._bad.get(tensor.data_ptr())
             if known is None:
+                known = self._unseen(tensor)
+            if known is None:
                 origin = self._add("given", call, facts.has_nan(array), array)
                 origin.name, origin.given = self.name_of(tensor), index
                 known = self._bad[tensor.data_ptr()] = frozenset({origin})
@@ -131,6 +134,14 @@ class FirstBad:
                         origin.call, origin.given = call, index  # the first that computes with them says more
             sources |= known
         return sources
+
+    def _unseen(self, tensor: Tensor) -> frozenset[Origin] | None:
+        """Origins of a bad tensor that an operator has made which the dispatch does not show, after others went bad."""
+        hard = frozenset(origin for origin in self.origins if origin.hard)
+        if not hard or tensor.data_ptr() in self.fed or isinstance(tensor, Parameter) or self.name_of(tensor):
+            return None
+        self._bad[tensor.data_ptr()] = hard
+        return hard
 
     def _add(self, kind: str, call: Call, nan: bool, spoilt: Array | None) -> Origin:
         origin = Origin(kind, call, nan, spoilt=None if spoilt is None else spoilt.copy())

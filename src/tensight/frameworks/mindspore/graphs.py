@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,7 +24,8 @@ from tensight.frameworks.patches import Patches
 
 Call = Callable[..., Any]
 
-_REASON = "it is compiled and runs outside Python; only some steps are looked into, in a copy"
+_REASON = "it is compiled and runs outside Python"
+_LOOKS = "; a copy of the process looks into the first steps and some later ones"
 _REMEDY = "run in PyNative mode, without jit, to see every step"
 
 
@@ -41,6 +43,9 @@ class Graphs:
         self._models: IdentityMap[Any, list[Known]] = IdentityMap()
         self._training: IdentityMap[Any, bool] = IdentityMap()  # functions under jit that have trained before
         self._announced = False  # the forward pass of the function that runs now
+        self._drivers: IdentityMap[nn.Cell, list[weakref.ref[nn.Cell]]] = IdentityMap()  # cells and their optimizers
+        self._told: set[str] = set()  # places that are known not to be seen in full
+        self._parts = False  # jit has run a part of the model that Python runs now
 
     def patch_compile(self, patches: Patches, swaps: Swaps) -> Callable[[Call], Call]:
         """A compiler's entry, which must find MindSpore as it was."""
@@ -86,7 +91,10 @@ class Graphs:
 
     def _optimizers_in(self, cell: nn.Cell) -> list[Optimizer]:
         self._updates.declare_new()
-        return [self._updates.find(child) for child in cell._cells.values() if isinstance(child, OPTIMIZERS)]
+        refs = self._drivers.get(cell)
+        if refs is None:
+            refs = self._drivers[cell] = [weakref.ref(one) for one in optimizers_in(cell)]
+        return [self._updates.find(one) for ref in refs if (one := ref()) is not None]
 
     def _began(self, cell: nn.Cell, training: bool) -> Known:
         watching = self._watching
@@ -94,7 +102,6 @@ class Graphs:
         if not network.compiled:
             network.compiled = True
             self._networks.declare(network)
-            watching.gap(f"cells inside {network.name}", _REASON, _REMEDY)
         self._updates.declare_new()
         watching.sink.forward(network.name, training)
         watching.sink.event("forward", network.name, {"training": bool(cell.training), "grad": training})
@@ -120,10 +127,10 @@ class Graphs:
     ) -> None:
         watching = self._watching
         watching.sink.forwarded(network.name)
+        self._gap(network.name, "cells and gradients" if optimizers else "cells")
         if not optimizers:
             return
         self._trained(network.name, result)
-        watching.gap(f"gradients inside {network.name}", _REASON, _REMEDY)
         looked = watching.probe("look inside", self._look, True)
         if pair is not None and not looked:
             watching.probe("labels", self._losses.labels, *pair)
@@ -150,9 +157,9 @@ class Graphs:
             if watching.busy or inside():
                 return original(executor, *args, **kwargs)
             if stack:
-                watching.probe("jit", self._inside_cell, stack[-1].cell)
+                watching.probe("jit", self._inside_cell, stack[-1].cell, executor)
                 return original(executor, *args, **kwargs)
-            before = watching.probe("jit", self._before, executor)
+            before = watching.probe("jit", self._before, executor, args)
             if before:
                 watching.probe("shadow", self._keep, executor.fn, args, kwargs)
             result = original(executor, *args, **kwargs)
@@ -162,12 +169,30 @@ class Graphs:
 
         return __call__
 
-    def _inside_cell(self, known: Any) -> None:
-        self._watching.gap(f"cells inside {known.path or known.network.name}", _REASON, _REMEDY)
+    def _inside_cell(self, known: Any, executor: Any) -> None:
+        if str(getattr(executor.fn, "__module__", "")).startswith("mindspore."):
+            return  # an operator that MindSpore itself has written so
+        self._parts = True
+        self._gap(known.path or known.network.name)
 
-    def _before(self, executor: Any) -> list[tuple[Optimizer, dict[int, bytes]]]:
+    def _gap(self, place: str, what: str = "cells") -> None:
+        """Said once for each place: what is not seen of it, or not in every step."""
+        if place in self._told:
+            return
+        self._told.add(place)
+        looks = self.shadow is not None and self.shadow.copier is not None
+        said = f"every step inside {place}" if looks else f"{what} inside {place}"
+        self._watching.gap(said, _REASON + (_LOOKS if looks else ""), _REMEDY)
+
+    def look_into_parts(self) -> None:
+        """A gradient was taken in Python: of what jit has run in it nothing was seen."""
+        parts, self._parts = self._parts, False
+        if parts and self.inside is not None:
+            self.inside.look(gradients=False, part=True)
+
+    def _before(self, executor: Any, args: Any) -> list[tuple[Optimizer, dict[int, bytes]]]:
         watching = self._watching
-        for network in self._networks_of(executor.fn):
+        for network in self._networks_of(executor.fn, args):
             if network.fresh and watching.some:
                 network.fresh = False
                 self._updates.observe_all(network)
@@ -210,16 +235,15 @@ class Graphs:
                 self._training[executor.fn] = True
         for network in networks:
             watching.sink.forwarded(network.name)
-        watching.gap(f"cells inside {'the gradient function' if gradient else name}", _REASON, _REMEDY)
+        self._gap("the gradient function" if gradient else name, "cells" if gradient else "cells and gradients")
         first = result[0] if gradient and isinstance(result, (tuple, list)) and result else result
         self._trained(networks[0].name if networks else "", first)
         watching.probe("look inside", self._look, not gradient)
         for optimizer in stepped:
-            watching.gap(f"gradients inside {name}", _REASON, _REMEDY)
             self._updates.weights_after(optimizer)
             self._updates.stepped(optimizer)
 
-    def _networks_of(self, function: Any) -> list[Known]:
+    def _networks_of(self, function: Any, args: Any = ()) -> list[Known]:
         """The models that a compiled function uses; looked for once."""
         try:
             known = self._models.get(function)
@@ -227,7 +251,7 @@ class Graphs:
             return []
         if known is None:
             known = []
-            for cell in cells_used_by(function):
+            for cell in [*cells_used_by(function), *cells_given(args)]:
                 model = model_in(cell)
                 if self._networks.is_model(model):
                     network = self._networks.find(model)
@@ -255,11 +279,29 @@ def cells_used_by(function: Any, depth: int = 0) -> Iterator[nn.Cell]:
             yield from cells_used_by(inspect.unwrap(value), depth + 1)
 
 
+def cells_given(args: Any) -> Iterator[nn.Cell]:
+    """Cells among a call's arguments, and those that the object whose method is called holds."""
+    for arg in args:
+        if isinstance(arg, nn.Cell):
+            yield arg
+    if args and not isinstance(args[0], (Tensor, nn.Cell)):
+        yield from (value for value in getattr(args[0], "__dict__", {}).values() if isinstance(value, nn.Cell))
+
+
 def variable_is_set(variable: Any) -> bool:
     try:
         return variable.cell_contents is not None
     except ValueError:
         return False
+
+
+def optimizers_in(cell: nn.Cell) -> list[nn.Cell]:
+    """Optimizers in a cell, however deep: a cell that feeds data may wrap one that trains."""
+    found: list[nn.Cell] = []
+    for _, child in cell.cells_and_names():
+        if isinstance(child, OPTIMIZERS) and all(child is not other for other in found):
+            found.append(child)
+    return found
 
 
 def model_in(cell: nn.Cell) -> nn.Cell:

@@ -13,14 +13,20 @@ from typing import Any
 import msgspec
 
 from tensight.frameworks.mindspore.networks import Networks
+from tensight.frameworks.mindspore.orders import Unsaid
 from tensight.frameworks.mindspore.shadow import Shadow
 from tensight.frameworks.mindspore.watching import Watching
 from tensight.records import Depth, Event, Observation, TensorInfo
 
-FREE = 3
+FREE = 10
 """Looks that are taken in any case, if they are quick; after them they may take a fiftieth of the time."""
 ENOUGH = 3.0
+LITTLE = 1.0  # seconds of looks that count for nothing: a short training is looked into in every step
 SHARE = 0.02
+STUCK = 2  # copies that may get stuck before no other is made
+FRESH = 50  # looks after which a copy that stays is made anew: of the user's own variables it knows nothing new
+_SEEN = frozenset({"weight", "frozen", "buffer"})  # a step that updates by itself does so in the copy too
+_OUTSIDE = frozenset({"loss", "prediction", "target"})  # seen outside where only a part is compiled
 _Key = tuple[str, str, str, str, int, str]
 
 
@@ -31,6 +37,7 @@ class Told(msgspec.Struct):
     observations: list[Observation] = []
     events: list[Event] = []
     trouble: str = ""
+    worked: float = 0.0  # seconds of computing: where many share a core, a look takes longer than it costs
 
 
 class Inside:
@@ -45,11 +52,16 @@ class Inside:
         self._spent = 0.0
         self._began = time.monotonic()
         self._given_up = False
+        self._stuck = 0
+        self._follower: Any = None
+        self._setting: tuple[Any, ...] = ()  # that the follower was made in
+        self._asked = 0
 
-    def look(self, *, gradients: bool) -> bool:
+    def look(self, *, gradients: bool, part: bool = False) -> bool:
         """Before a compiled step is told as over; answers whether it was looked into.
 
-        `gradients` of parameters are wanted: nobody else has seen them.
+        `gradients` of parameters are wanted: nobody else has seen them. `part` of the step is compiled, no more: what
+        is seen outside is told by others.
         """
         if not self._watching.all or self._given_up or self._shadow.copier is None or not self._may():
             return False
@@ -57,65 +69,121 @@ class Inside:
             return False
         begun = time.monotonic()
         self._looks += 1
-        answer = self._shadow.copier(self._shadow, self._collect)
-        self._spent += time.monotonic() - begun
+        answer = self._answer(self._shadow.copier)
+        took = time.monotonic() - begun
+        if answer is None and self._stuck < STUCK:
+            self._stuck += 1  # another copy may do better
+            self.end()
+            return False
         if not answer:
+            self._spent += took
             self._given_up = True
+            self.end()
             self._watching.gap("a look inside compiled code", "a copy of the process gave no answer")
             return False
         told = msgspec.msgpack.decode(answer, type=Told)
+        self._spent += min(took, told.worked)
         if told.trouble:
             self._given_up = True
+            self.end()
             self._watching.gap("a look inside compiled code", told.trouble, "run in PyNative mode to see inside")
-        self._tell(told, gradients)
+        self._tell(told, gradients, part)
         return not told.trouble
+
+    def _answer(self, copier: Any) -> bytes | None:
+        """By the copy that stays, while it knows all it needs; by a new one otherwise."""
+        setting = self._shadow.setting()
+        order = b""  # a new copy is as the training is
+        if self._follower is not None and self._setting == setting and self._asked < FRESH:
+            try:
+                order = self._shadow.order()
+            except Unsaid:
+                order = b""
+        if not order:
+            self.end()
+            if self._shadow.follow is None:
+                return copier(self._shadow, lambda: self._collect(b""))
+            self._follower = self._shadow.follow(self._shadow, self._collect)
+            self._setting, self._asked = setting, 0
+            if self._follower is None:
+                return copier(self._shadow, lambda: self._collect(b""))
+        self._asked += 1
+        return self._follower.ask(order)
+
+    def end(self) -> None:
+        """Let the copy that stays go."""
+        follower, self._follower = self._follower, None
+        if follower is not None:
+            follower.end()
 
     def _may(self) -> bool:
         sink = self._watching.sink
-        quick = self._looks < FREE and self._spent < ENOUGH
+        quick = (self._looks < FREE and self._spent < ENOUGH) or self._spent < LITTLE
         free = not self._looks or quick or sink.level != "watch" or sink.keep_tensors
         return free or self._spent < SHARE * (time.monotonic() - self._began)
 
     # in a copy
 
-    def _collect(self) -> bytes:
-        sink = Collecting(self._watching.sink)
-        trouble = self._shadow.run_observed(sink)
-        return msgspec.msgpack.encode(Told(sink.tensors, sink.observations, sink.events, trouble))
+    def _collect(self, order: bytes) -> bytes:
+        begun = time.process_time()
+        before = self._watching.sink
+        sink = Collecting(before.before if isinstance(before, Collecting) else before)
+        trouble = ""
+        if order:
+            try:
+                sink.step = self._shadow.obey(order)
+            except Exception as error:
+                trouble = f"{type(error).__name__}: {error}".splitlines()[0]
+        trouble = trouble or self._shadow.run_observed(sink)
+        worked = time.process_time() - begun
+        return msgspec.msgpack.encode(Told(sink.tensors, sink.observations, sink.events, trouble, worked))
 
     # in the training
 
-    def _tell(self, told: Told, gradients: bool) -> None:
+    def _tell(self, told: Told, gradients: bool, part: bool) -> None:
         sink = self._watching.sink
         infos = {info.id: info for info in told.tensors}
+        outside = self._outside() if part else frozenset()
         fed = {network.name for network in self._networks.all if network.inputs}  # seen where the step was called
         for one in told.observations:
             info = infos.get(one.tensor)
-            if info is None or (info.kind == "gradient" and not gradients):
+            if info is None or info.kind in _SEEN or (info.kind == "gradient" and not gradients):
                 continue
             if info.kind == "input" and info.network in fed:
                 continue
-            key = (info.kind, info.network, info.node, info.slot, info.call, info.op)
+            key = key_of(info)
+            if key in outside or (part and info.kind in _OUTSIDE):
+                continue
             known = self._known.get(key)
             if known is None:
                 known = self._known[key] = msgspec.structs.replace(info, id=sink.new_id())
                 sink.tensor(known)
             sink.observe(known.id, one.stats, one.phase, one.shape)
         for event in told.events:
-            sink.event(event.kind, event.part, event.values, event.source)
+            if not (part and event.kind == "loss"):
+                sink.event(event.kind, event.part, event.values, event.source)
+
+    def _outside(self) -> frozenset[_Key]:
+        """Tensors of cells that Python itself has run."""
+        cells = (cell for network in self._networks.all for cell in network.cells)
+        return frozenset(key_of(slot.info) for cell in cells for slot in cell.slots.values())
+
+
+def key_of(info: TensorInfo) -> _Key:
+    return (info.kind, info.network, info.node, info.slot, info.call, info.op)
 
 
 class Collecting:
     """A sink that keeps what it is told, in a copy."""
 
     def __init__(self, before: Any) -> None:
-        self._before = before
+        self.before = before
         self.step = before.step
         self.depth = Depth.ALL
         self.level = before.level
         self.keep_tensors = False
         self.structure = False
-        self.needs_version = -1
+        self.needs_version = 0
         self.tensors: list[TensorInfo] = []
         self.observations: list[Observation] = []
         self.events: list[Event] = []
@@ -127,7 +195,7 @@ class Collecting:
         self.tensors.append(info)
 
     def needs(self, info: TensorInfo) -> Any:
-        return self._before.needs(info)
+        return self.before.needs(info)
 
     def observe(self, tensor: int, stats: Any, phase: Any = "forward", shape: Any = None) -> None:
         self.observations.append(Observation(tensor, len(self.observations), stats, phase, 0, shape))

@@ -63,6 +63,10 @@ class Losses:
         self._called = False  # a loss function, since the last backward pass
         self.scaled: tuple[weakref.ref[Tensor], float] | None = None  # a loss and what a scaler multiplied it with
 
+    def forget_slots(self) -> None:
+        """In a copy, for another sink: what was declared is not known to it."""
+        self._slots.clear()
+
     def fed(self, tensor: Tensor, network: str) -> None:
         """A model was called with this."""
         self._input = weakref.ref(tensor)

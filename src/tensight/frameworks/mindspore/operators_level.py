@@ -33,6 +33,12 @@ class OperatorLevel:
     def wanted(self) -> bool:
         return self._watching.sink.level == "op" and self._watching.all
 
+    def forget_slots(self) -> None:
+        """In a copy, for another sink: what was declared is not known to it."""
+        self._slots.clear()
+        self._gradients.clear()
+        self._waiting.clear()
+
     def seen(self, call: Call) -> None:
         if self._watching.turn != self._turn:
             self._turn = self._watching.turn

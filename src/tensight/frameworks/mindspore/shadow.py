@@ -22,8 +22,9 @@ from mindspore.context import _get_mode
 
 from tensight.frameworks.adapter import Array
 from tensight.frameworks.mindspore import operator_facts as facts
+from tensight.frameworks.mindspore import orders
 from tensight.frameworks.mindspore.first_bad import FirstBad
-from tensight.frameworks.mindspore.networks import Networks
+from tensight.frameworks.mindspore.networks import Networks, Weight
 from tensight.frameworks.mindspore.operators import dispatching, flat
 from tensight.frameworks.mindspore.values import Unjudged, number, view
 from tensight.frameworks.mindspore.watching import Watching
@@ -60,6 +61,7 @@ class Shadow:
         self._unit: Unit | None = None
         self._gradients: list[tuple[Tensor, Array | None]] | None = None  # in a copy: of the step
         self.copier: Callable[[Any, Callable[[], bytes]], bytes | None] | None = None  # runs something in a copy
+        self.follow: Callable[[Any, Callable[[bytes], bytes]], Any] | None = None  # makes a copy that stays
 
     # in the training
 
@@ -74,7 +76,7 @@ class Shadow:
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A compiled cell or function that may step by itself is called."""
         unit = self._begin(Unit("call", function, args, kwargs))
-        if args and isinstance(args[0], nn.Cell):
+        if args and not isinstance(args[0], Tensor) and hasattr(args[0], "__weakref__"):
             unit.owner, unit.args = weakref.ref(args[0]), args[1:]
 
     def came(self, weights: Any, result: Any) -> None:
@@ -124,6 +126,36 @@ class Shadow:
             return "this MindSpore cannot be copied while it runs"
         return ""
 
+    def setting(self) -> tuple[Any, ...]:
+        """What a copy that stays has from the moment it was made: it is stale where this is another."""
+        unit, sink = self._unit, self._watching.sink
+        if unit is None:
+            return ()
+        owner = id(unit.owner()) if unit.owner is not None else 0
+        weights = tuple(
+            (id(tensor), bool(getattr(tensor, "requires_grad", False)), tuple(tensor.shape), tensor.dtype)
+            for weight in self._networks.weights()
+            if (tensor := weight.ref()) is not None
+        )
+        roots = tuple(bool(getattr(network.root(), "training", False)) for network in self._networks.all)
+        return (id(unit.function()), owner, sink.needs_version, sink.level, roots, weights)
+
+    def order(self) -> bytes:
+        """The last step for a copy that stays; raises `orders.Unsaid` where it cannot be written down."""
+        unit = self._unit
+        assert unit is not None
+        held = [
+            weight.before if weight.before is not None else self._now(weight) for weight in self._networks.weights()
+        ]
+        return orders.written(orders.Order(unit.step, unit.args, unit.kwargs, held, unit.random))
+
+    def _now(self, weight: Weight) -> Array | None:
+        tensor = weight.ref()
+        try:
+            return None if tensor is None else view(tensor)
+        except Unjudged:
+            return None
+
     def before_copy(self) -> None:
         """MindSpore has threads of its own: it must be told of a copy, or the copy waits for them for ever."""
         fork_utils.prepare_before_fork()
@@ -142,11 +174,10 @@ class Shadow:
         assert unit is not None
         self._become_copy(_Silence(self._watching.sink))
         self._put_weights_back()
-        if unit.random is not None:
-            with contextlib.suppress(RuntimeError, ValueError, TypeError):
-                mindspore.set_rng_state(Tensor(unit.random))
+        self._put_random_back()
         trouble: list[str] = []
-        first = FirstBad(self._name_of)
+        given = flat((unit.args, tuple(unit.kwargs.values())))
+        first = FirstBad(self._name_of, frozenset(one.data_ptr() for one in given if isinstance(one, Tensor)))
         # operators of the backward pass are seen in part only: gradients of results tell of it instead
         mode = dispatching(first, self._cells.where, _reporting(trouble), deep=lambda: not self._watching.backward)
         loss = None
@@ -171,6 +202,7 @@ class Shadow:
         assert unit is not None
         self._become_copy(sink)
         self._put_weights_back()
+        self._put_random_back()
         self._gradients = []
         try:
             self._run(unit)
@@ -183,6 +215,7 @@ class Shadow:
         self._watching.sink = sink
         self._networks.forget_slots()
         self._watching.busy = self._watching.backward = False
+        self._watching.turn += 1  # calls of cells are counted from the beginning
         self._cells.adopt()
         if _get_mode() == mindspore.GRAPH_MODE:
             mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
@@ -191,6 +224,21 @@ class Shadow:
             return executor.fn(*args, **kwargs)
 
         self._executor.__call__ = plainly
+
+    def obey(self, data: bytes) -> int:
+        """In a copy that stays: be as the training was when the step of this order began; which step that is."""
+        unit, order = self._unit, orders.read(data)
+        assert unit is not None
+        unit.step, unit.args, unit.kwargs, unit.random = order.step, order.args, order.kwargs, order.random
+        for weight, value in zip(self._networks.weights(), order.weights):
+            weight.before = value
+        return order.step
+
+    def _put_random_back(self) -> None:
+        unit = self._unit
+        if unit is not None and unit.random is not None:
+            with contextlib.suppress(RuntimeError, ValueError, TypeError):
+                mindspore.set_rng_state(Tensor(unit.random))
 
     def _put_weights_back(self) -> None:
         for weight in self._networks.weights():
