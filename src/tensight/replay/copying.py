@@ -19,6 +19,8 @@ from tensight.replay import isolation
 
 LIMIT = 120.0
 """Seconds a copy may run before the kernel ends it."""
+MOST_HELD_UP = 4.0
+"""How many times longer one waits for a copy that gets no core."""
 
 
 class Copy:
@@ -71,13 +73,17 @@ class Copy:
         return self.wait(seconds, still=still) if self.tell(order) else b""
 
     def wait(self, seconds: float, *, still: float = math.inf) -> bytes | None:
-        """Its answer, waited for at most so long; given up before when it has done nothing for `still` seconds."""
-        until = time.monotonic() + seconds
+        """Its answer, waited for at most so long; given up before when it has done nothing for `still` seconds.
+
+        Time in which it was ready and had no core does not count, up to a limit: a busy machine is no fault of it.
+        """
+        until, idle = time.monotonic() + seconds, without_core(self.pid)
         moved, worked = time.monotonic(), -1.0
         while True:
             answer = self.answer()
             now = time.monotonic()
-            if answer is not None or now >= until:
+            held_up = min(without_core(self.pid) - idle, MOST_HELD_UP * seconds) if now >= until else 0.0
+            if answer is not None or now >= until + held_up:
                 return answer
             if still < math.inf:
                 done = work_of(self.pid)
@@ -86,7 +92,7 @@ class Copy:
                 elif now - moved > still:
                     return None
             try:
-                select.select([self._answers], [], [], min(until - now, 1.0))
+                select.select([self._answers], [], [], min(max(until + held_up - now, 0.01), 1.0))
             except (OSError, ValueError):
                 return self.answer()
 
@@ -228,6 +234,15 @@ def work_of(pid: int) -> float:
     except (OSError, IndexError, ValueError):
         return time.monotonic()  # it has just ended, or cannot be asked: nothing is known
     return time.monotonic() if ready else float(ticks)
+
+
+def without_core(pid: int) -> float:
+    """Seconds in which a process was ready to compute and had to wait for a core; 0 where nobody counts them."""
+    try:
+        with open(f"/proc/{pid}/schedstat") as line:
+            return int(line.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def memory() -> tuple[int, int]:

@@ -1,0 +1,44 @@
+"""How long the training waits for a copy of itself."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from tensight.replay import copying
+
+
+@pytest.fixture
+def slow_copy():
+    """A copy that answers after half a second."""
+    made = copying.make_copy(0, b"now")
+    if isinstance(made, copying.Woken):
+        time.sleep(0.5)
+        made.leave(b"done")
+    yield made
+    made.end()
+
+
+def test_a_copy_that_is_slow_by_itself_is_not_waited_for(slow_copy):
+    assert slow_copy.wait(0.1) is None
+
+
+def test_a_copy_that_gets_no_core_is_waited_for_longer(slow_copy, monkeypatch):
+    begun = time.monotonic()
+    monkeypatch.setattr(copying, "MOST_HELD_UP", 100.0)
+    monkeypatch.setattr(copying, "without_core", lambda pid: time.monotonic() - begun)
+    assert slow_copy.wait(0.1) == b"done"
+
+
+def test_but_not_for_ever(slow_copy, monkeypatch):
+    begun = time.monotonic()
+    monkeypatch.setattr(copying, "without_core", lambda pid: time.monotonic() - begun)
+    monkeypatch.setattr(copying, "MOST_HELD_UP", 1.0)
+    assert slow_copy.wait(0.1) is None
+
+
+def test_time_without_a_core_is_known_for_this_process_and_none_for_a_stranger():
+    assert copying.without_core(os.getpid()) >= 0.0
+    assert copying.without_core(-1) == 0.0
