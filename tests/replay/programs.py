@@ -370,3 +370,21 @@ for step in range(12):
     optimizer.step()
     print(step, loss.item().hex())
 """
+
+BARE_TENSORS = """
+import torch
+
+torch.manual_seed(0)
+first = torch.randn(6, 6, requires_grad=True)
+second = torch.randn(6, 1, requires_grad=True)
+for step in range(30):
+    x = torch.rand(8, 6) if step != 20 else torch.zeros(8, 6)
+    hidden = torch.tanh(x @ first)
+    loss = ((hidden @ second) / x.sum(1, keepdim=True)).square().mean()
+    loss.backward()
+    with torch.no_grad():
+        for weight in (first, second):
+            weight -= 0.01 * weight.grad
+            weight.grad = None
+    print(step, loss.item().hex())
+"""

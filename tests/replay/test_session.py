@@ -128,3 +128,15 @@ def test_a_weight_that_is_assigned_nan_is_no_fault_of_the_data(tmp_path):
     assert (first["fault"], first["since_step"]) == ("nonfinite_weight", 6)
     assert first["where"]["code"].startswith("net[2].weight[0, 3] =")
     assert "2.weight is assigned NaN" in first["title"]
+
+
+def test_tensors_that_are_trained_by_hand_without_a_module_or_an_optimizer(tmp_path):
+    report = watched(tmp_path, programs.BARE_TENSORS)
+    (first,) = report["findings"]
+    assert report["same"], report["printed"]
+    assert report["run"]["steps"] == 30
+    assert "2 of 2 trainable parameters changed" in report["printed"]
+    assert (first["fault"], first["since_step"], first["replay"]) == ("division_by_zero", 20, "exact")
+    assert first["where"]["code"].startswith("loss = ((hidden @ second) / x.sum(")
+    run = open_run(tmp_path / "run")
+    assert {info.slot for info in run.tensors.values() if info.kind == "weight"} == {"first", "second"}

@@ -65,6 +65,8 @@ def step_check_line(
     """Whether a full step works: forward, loss, how many of how many trainable parameters changed."""
     trainable = sum(1 for net in networks for p in net.parameters if p.trainable and not p.buffer and not p.tied_to)
     trainable -= sum(1 for number in held_elsewhere(tensors) if tensors[number].kind == "weight")
+    if not networks:  # tensors that are trained without a module
+        trainable = sum(1 for info in tensors.values() if info.kind == "weight")
     changed = sum(
         1
         for seen in observations

@@ -61,7 +61,7 @@ class NanInInput(Rule):
         fed = bad.of_kind("input", "target")
         batch = case.batches.at(bad.step)
         replay = replay_of(case, bad.step)
-        given = replay is not None and given_outside(replay)
+        given = replay is not None and given_outside(case, replay)
         if not given and not fed_bad(case, bad):
             return []
         one, info = fed[0] if fed else (None, None)

@@ -196,7 +196,7 @@ class OutlierBatch(Rule):
     def _has_operator(case: Case, step: int) -> bool:
         """Whether an operator is known that turned finite values of this step into others: then it is to be mended."""
         replay = replay_of(case, step)
-        return replay is not None and not given_outside(replay)
+        return replay is not None and not given_outside(case, replay)
 
     @staticmethod
     def _then(case: Case, kept: Kept) -> bool:

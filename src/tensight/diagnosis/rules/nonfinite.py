@@ -127,9 +127,12 @@ def tried(replay: Replay | None) -> list[Fact]:
     return [(name, value) for name, value in replay.facts.items() if name.startswith("tried ")]
 
 
-def given_outside(replay: Replay) -> bool:
-    """Whether the first operator was given bad values that no weight or buffer held: the data had them."""
-    return replay.facts.get("kind") == "given" and not replay.facts.get("name")
+def given_outside(case: Case, replay: Replay) -> bool:
+    """Whether the first operator was given bad values that no weight or buffer held: the data had them.
+
+    Without a network nobody knows which tensors are weights, and a step begins in the midst of an iteration.
+    """
+    return replay.facts.get("kind") == "given" and not replay.facts.get("name") and bool(case.networks)
 
 
 class NonFinite(Rule):
@@ -152,9 +155,11 @@ class NonFinite(Rule):
             return []
         replay = replay_of(case, bad.step)
         if replay is not None:
-            if given_outside(replay):
+            if given_outside(case, replay):
                 return []  # it came from outside the network: the data rule says so
-            found = self._replayed(case, bad, replay)
+            found = (
+                None if replay.facts.get("kind") == "given" and not case.networks else self._replayed(case, bad, replay)
+            )
             if found is not None:
                 return [found]
         return [_with_fruitless(self._by_stage(case, bad), case, bad.step)]

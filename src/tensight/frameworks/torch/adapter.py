@@ -87,6 +87,7 @@ class TorchAdapter:
         self.backward.scale_of = scaling.scale_of
         self.backward.on_root.append(losses.root)
         self.backward.holds_parameters = self._is_trained_by_an_optimizer
+        self.backward.has_optimizer = lambda: len(self.optimizers.known) > 0
         self.calls.look_at_start = self.updates.look_at_start
         self.calls.before_forward.append(self.backward.weights_may_have_changed)
         graphs = Graphs(watching)

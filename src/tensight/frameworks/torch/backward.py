@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ import torch
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source
 from tensight.frameworks.torch import statistics
+from tensight.frameworks.torch.bare_tensors import BareTensors
 from tensight.frameworks.torch.graph import leaves
 from tensight.frameworks.torch.networks import Held, Networks
 from tensight.frameworks.torch.shards import local, whole
@@ -53,6 +55,9 @@ class Backward:
         self._table: dict[object, Watched] = {}
         self._walked: set[str] = set()
         self._resting: dict[str, Resting] = {}  # by network, those without an optimizer
+        self.has_optimizer: Callable[[], bool] = lambda: False
+        updated = watching.probe("update by hand", self.weights_may_have_changed)
+        self._bare = BareTensors(lambda: not self.networks.models and not self.has_optimizer(), updated, patches)
         patches.wrap(torch.autograd, "backward", self._around_backward)
         patches.wrap(torch.autograd, "grad", self._around_grad)
 
@@ -110,6 +115,7 @@ class Backward:
         if watching.scale != 1.0:
             values["scale"] = watching.scale
         self._find_loose(root)
+        self._bare.look(root)
         for tell in self.on_root:
             tell(root, watching.scale)
         value = _number(root)
@@ -225,17 +231,23 @@ class Backward:
                 and tensor.requires_grad
                 and (gradients_seen or tensor.grad is not None)
             ]
-            if not found:
-                continue
-            if self.watching.gradients:
-                if not gradients_seen:
-                    norm = self.updates.look_at_gradients(found, scale)
-                    if norm is not None:
-                        self.watching.sink.scalar("gradient_norm", norm)
-                if model.name not in self._resting:
-                    self.updates.copy(found)
-            if model.name not in self._resting:
-                self._resting[model.name] = Resting(found)
+            self._remember(model.name, found, scale, gradients_seen)
+        self._remember("", self._bare.with_gradients(), scale, gradients_seen)
+
+    def _remember(
+        self, network: str, found: list[tuple[Held, torch.Tensor]], scale: float, gradients_seen: bool
+    ) -> None:
+        if not found:
+            return
+        if self.watching.gradients:
+            if not gradients_seen:
+                norm = self.updates.look_at_gradients(found, scale)
+                if norm is not None:
+                    self.watching.sink.scalar("gradient_norm", norm)
+            if network not in self._resting:
+                self.updates.copy(found)
+        if network not in self._resting:
+            self._resting[network] = Resting(found)
 
     def _find_loose(self, root: torch.Tensor) -> None:
         """Once per network: trained tensors that the graph reaches and no module has registered."""
