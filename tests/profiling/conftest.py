@@ -1,3 +1,3 @@
 """The programs here are run, not imported."""
 
-collect_ignore_glob = ["programs/*"]
+collect_ignore_glob = ["programs/*", "held_out/*"]
