@@ -20,6 +20,7 @@ class LoaderBatches:
     source: Source | None = None
     count: int = 0  # batches so far
     restarts: int = 0  # of which the first of an iteration
+    second_epoch: int = -1  # the step in which samples came again for the first time
     repeats: int = 0  # of which the same as an earlier one of the iteration
     judged: int = 0  # of which looked at
     first_repeat: int = -1
@@ -31,6 +32,8 @@ class LoaderBatches:
     def add(self, step: int, values: dict[str, Value]) -> None:
         self.count += 1
         self.restarts += values.get("index") == 0
+        if self.restarts == 2 and self.second_epoch < 0:
+            self.second_epoch = step
         std = values.get("std.0")
         if isinstance(std, (int, float)):
             self.judged += 1

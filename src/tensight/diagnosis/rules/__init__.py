@@ -37,7 +37,7 @@ from tensight.diagnosis.rules.drawing import FewSamplesDrawn
 from tensight.diagnosis.rules.evaluation import TrainModeInEvaluation
 from tensight.diagnosis.rules.frozen_statistics import FrozenStatisticsMove
 from tensight.diagnosis.rules.gradient_flow import DeadRelu, ExplodingSignal
-from tensight.diagnosis.rules.guides import AverageLost, GuideInTrainingMode
+from tensight.diagnosis.rules.guides import AverageBackwards, AverageLost, GuideInTrainingMode
 from tensight.diagnosis.rules.initialisation import ConstantInit, HugeInit, ZeroInit
 from tensight.diagnosis.rules.labels import ConstantLabels
 from tensight.diagnosis.rules.language import PaddingNotIgnored, TargetsNotShifted
@@ -160,6 +160,7 @@ RULES: tuple[type[Rule], ...] = (
     TinyInit,
     TrainModeInEvaluation,
     GuideInTrainingMode,
+    AverageBackwards,
     AverageLost,
     CastPingPong,
     NumbersLost,

@@ -10,7 +10,7 @@ from tensight.diagnosis.words import at, median, number, plural, where
 from tensight.records import Finding
 
 NOTHING = 1e-3  # of the gradient that is left
-SLOW = 2e-4  # change over weight
+SLOW = 5e-4  # change over weight
 FEW = 5
 
 
@@ -52,7 +52,7 @@ class ClipTooSmall(Rule):
 
     @staticmethod
     def _slow(case: Case) -> bool:
-        """Whether weights move by less than a fifth of the usual thousandth in an update."""
+        """Whether weights move by less than half of the usual thousandth in an update."""
         ratios = [ratio for _, _, ratio in case.updates_seen()]
         return len(ratios) >= 20 and median(ratios) < SLOW
 

@@ -45,11 +45,17 @@ class StoredDataChanges(Rule):
             if ratio < DRIFT:
                 continue
             part = case.parts.get(("loader", name))
+            network = next(iter(case.trained()), "")
             yield self.finding(
                 "the stored data changes while training",
                 confidence=0.88,
-                since_step=seen.sizes[0][0],
-                where=where((part.source if part else None) or seen.source, op="DataLoader"),
+                since_step=max(seen.second_epoch, 0),  # until then each was changed at most once
+                where=where(
+                    (part.source if part else None) or seen.source,
+                    op="DataLoader",
+                    module=case.first_module(network) if network else None,
+                    network=network or None,
+                ),
                 why=f"the spread (std) of the batches went steadily from {number(parts[0])} to {number(parts[-1])} over"
                 f" {plural(seen.restarts, 'epoch')}: the data drifts. Samples are changed in place where they are"
                 f" stored, as"

@@ -12,12 +12,21 @@ from tensight.records import Finding, Module, Stats
 
 STEPS = 20  # training steps of the frozen module
 RATIO = 2.0  # of the running variances, in one direction or the other
+SPREAD = 0.3  # of the variances of units, over their mean: a layer starts with 1 for all
 SHIFT = 1.0  # of the running means, in standard deviations
 
 
 def _size(stats: Stats) -> float:
     """Root mean square."""
     return float((stats.l2 or 0.0) / math.sqrt(max(1, stats.count)))
+
+
+def _learnt(variance: Stats, *, trained: bool) -> bool:
+    """Whether running variances are more than what a layer starts with, and a first batch makes of it."""
+    low, high = variance.min, variance.max
+    if low is None or high is None or low == high:
+        return False
+    return trained or (high - low) / max(variance.mean or 0.0, 1e-12) > SPREAD
 
 
 class FrozenStatisticsMove(Rule):
@@ -50,7 +59,6 @@ class FrozenStatisticsMove(Rule):
             return None
         steps = case.deep()
         trained = [kept.step for kept in steps if any(kept.gradient(entry) is not None for entry in own)]
-        since = trained[-1] + 1 if trained else 0
         ids = {
             info.name.rpartition(".")[2]: info.id
             for info in case.tensors.values()
@@ -64,8 +72,11 @@ class FrozenStatisticsMove(Rule):
             if (mean := kept.last(ids["running_mean"])) is not None
             and (variance := kept.last(ids["running_var"])) is not None
         ]
-        before = [one for one in seen if one[0] < max(since, 1) and one[2].min != one[2].max]
-        if not before or not seen or seen[-1][0] - since < STEPS:
+        # frozen from the beginning (of this network): what it had learnt elsewhere is what it came with
+        since = trained[-1] + 1 if trained else seen[0][0] if seen else 0
+        before = [one for one in seen if one[0] < since or (not trained and one[0] == since)]
+        before = [one for one in before if _learnt(one[2], trained=bool(trained))]
+        if not before or seen[-1][0] - since < STEPS:
             return None  # nothing learnt that could be lost, or too early to say
         (_, mean, variance), (_, mean_now, variance_now) = before[-1], seen[-1]
         ratio = (variance_now.mean or 0.0) / max(variance.mean or 0.0, 1e-12)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 from tensight.diagnosis.case import Case
+from tensight.diagnosis.ledger import Entry
 from tensight.diagnosis.modes import Guide
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.mode import sensitive
@@ -15,6 +17,8 @@ from tensight.records import Finding
 STEPS = 20  # between the first and the last look at the weights
 MARKS = 3
 LOST = 0.4  # share of the values that eight and more updates in a row leave as they were; in float32 it is next to 0
+PAIRS = 4  # of steps in a row
+OUTSIDE = 1e-7  # relative change of a mean magnitude between an update and the next step
 BEHIND = 0.1  # difference of the mean magnitudes
 
 
@@ -68,6 +72,76 @@ class GuideInTrainingMode(Rule):
                 fix=(f"call {name}.eval() once, after it was loaded or frozen",),
                 confirm=(f"ask {name} twice with the same batch: the answers differ",),
             )
+
+
+class AverageBackwards(Rule):
+    """A running mean of weights that is written into the network that trains, instead of out of it."""
+
+    fault = "ema_direction_swapped"
+    category = "optimizer-update"
+    finds = "A moving average that runs the wrong way: the trained network is pulled back to a copy that never changes."
+    evidence = (
+        "weights of the trained network after an update against those before the next one",
+        "a frozen network with the same parameters, and whether its weights ever change",
+    )
+    explains = frozenset({"weights_overwritten", "lr_too_low", "average_lost_to_rounding"})
+    every = 25
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for name, guide in watched(case):
+            if min(guide.shares) < 1 or guide.writes:
+                continue
+            own = _shapes(case, name)
+            for trained in case.trained():
+                if own and own == _shapes(case, trained):
+                    moved = self._outside(case, trained)
+                    if moved is not None:
+                        yield self._say(case, name, trained, *moved)
+
+    @staticmethod
+    def _outside(case: Case, network: str) -> tuple[Entry, int, int] | None:
+        """(a weight, since which step, in how many pairs of steps) that changes between updates, each time."""
+        pairs = [(now, then) for now, then in itertools.pairwise(case.deep()) if then.step == now.step + 1]
+        for entry in case.layers(network):
+            seen = [
+                (now.step, after.abs_mean, later.change.before_abs_mean)
+                for now, then in pairs
+                if (after := now.weight(entry)) is not None
+                and (later := then.weight(entry)) is not None
+                and later.change is not None
+                and after.abs_mean
+            ]
+            if len(seen) >= PAIRS and all(abs(before - after) > OUTSIDE * after for _, after, before in seen):
+                return entry, seen[0][0], len(seen)
+        return None
+
+    def _say(self, case: Case, guide: str, trained: str, entry: Entry, since: int, pairs: int) -> Finding:
+        return self.finding(
+            f"the moving average runs the wrong way: {trained} is pulled to {guide}",
+            confidence=0.86,
+            since_step=since,
+            where=where(
+                case.source_of(trained, entry.parameter.module),
+                module=entry.parameter.module,
+                parameter=entry.name,
+                op="ema",
+                network=trained,
+            ),
+            why=f"{guide} has the same parameters as {trained} and never changes, not by one bit, while {entry.name} of"
+            f" {trained} is changed outside the optimizer after every update (in all {pairs} pairs of steps that were"
+            f" looked at). So the average (EMA) is written into the student that trains, and the teacher is never"
+            " updated: its arguments are swapped, and each update is partly undone",
+            facts=[
+                (f"steps after which {entry.name} was changed outside the optimizer", pairs),
+                (f"share of {guide} that is unchanged", 1.0),
+            ],
+            fix=(f"swap them: update {guide} from {trained}, p_{guide} = d * p_{guide} + (1 - d) * p_{trained}",),
+            confirm=(f"compare a weight of {guide} before and after a step: it should move",),
+        )
+
+
+def _shapes(case: Case, network: str) -> list[tuple[str, tuple[int, ...]]]:
+    return [(one.name, tuple(one.shape)) for one in case.networks[network].parameters if not one.buffer]
 
 
 class AverageLost(Rule):

@@ -72,9 +72,11 @@ class ZeroInit(Rule):
         if len(steps) < STUCK and not (final and steps):
             return []
         findings = []
+        # what chooses between modules that are copies of each other has no slope: the copies are the cause
+        copies = {event.part for _, event in case.noted.of("alike") if event.values.get("what") == "modules"}
         for network in case.trained():
             stuck = [entry for entry in case.layers(network) if entry.held and self._stuck(entry, steps)]
-            if stuck:
+            if stuck and network not in copies:
                 findings.append(self._say(case, network, stuck, len(steps)))
         return findings
 
@@ -197,11 +199,13 @@ class ConstantInit(Rule):
 
     def _alike(self, case: Case) -> list[Finding]:
         """Rows of a parameter, or modules side by side, that are still copies of each other after many updates."""
-        if case.order.updates < PARTED or any(fault in case.findings_of for fault in ("zero_init", *NONFINITE)):
+        if case.order.updates < PARTED or any(fault in case.findings_of for fault in NONFINITE):
             return []
         found = []
         for _, event in case.noted.of("alike")[:1]:
             values = event.values
+            if values.get("what") == "rows" and "zero_init" in case.findings_of:
+                continue
             module, name, count = str(values.get("module") or ""), str(values.get("name")), values.get("count")
             rows = values.get("what") == "rows"
             entry = case.ledger.get(event.part, name) if rows else self._inside(case, event.part, name)
