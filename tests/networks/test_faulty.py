@@ -1,6 +1,6 @@
 """Trainings with one fault each, named in the first line of the program: it is found, and it comes first.
 
-Three of them run in every test, all with TENSIGHT_FULL=1.
+Some of them run in every test, all with TENSIGHT_FULL=1.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ import pytest
 
 from tests.networks.running import FULL, findings, programs
 
-SOME = ("vae_exp_overflow", "attention_all_masked", "gan_gradients_pile_up", "unet_sigmoid_twice")
+SOME = (
+    "vae_exp_overflow",
+    "attention_all_masked",
+    "gan_gradients_pile_up",
+    "unet_sigmoid_twice",
+    "teacher_pulls_student",
+    "attention_without_scale",
+)
 CHOSEN = [program for program in programs("faulty") if FULL or program.stem in SOME]
 
 

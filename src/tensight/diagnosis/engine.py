@@ -114,7 +114,8 @@ class Engine:
             self._slow_down(self.case.steps)
             self._on_error(f"rule {rule.fault}", error)
             return False
-        if findings == self._concluded.get(rule, []):
+        known = self._concluded.get(rule, [])
+        if findings == known or (rule.lasting and known and not findings):
             return False
         self._concluded[rule] = findings
         self._folded = None

@@ -18,8 +18,8 @@ class Rule(ABC):
     """Concludes causes from what a run shows.
 
     A rule is asked every so many steps (`Case` grows by one step and answers cheaply) and once at the end. Each time
-    it gives all it stands behind now; what it no longer says is withdrawn. It must be silent on healthy training: a
-    wrong finding costs more trust than a missed fault.
+    it gives all it stands behind now; what it no longer says is withdrawn, unless it is `lasting`. It must be silent
+    on healthy training: a wrong finding costs more trust than a missed fault.
     """
 
     fault: ClassVar[str]
@@ -30,6 +30,7 @@ class Rule(ABC):
     symptom: ClassVar[bool] = False  # judged by behaviour alone: any definite cause that came before explains it
     every: ClassVar[int] = 10  # asked every so many steps; 0: only at the end
     urgent: ClassVar[bool] = False  # also asked at once when something new went wrong
+    lasting: ClassVar[bool] = False  # what was seen once stays true: later steps may only show it less well
 
     @abstractmethod
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:

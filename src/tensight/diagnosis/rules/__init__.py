@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.accumulation import AccumulationNotScaled, MissingZeroGrad, TooFewOptimizerSteps
 from tensight.diagnosis.rules.attention import AttentionMaskWrong
+from tensight.diagnosis.rules.attention_scale import AttentionSaturated
 from tensight.diagnosis.rules.casts import CastPingPong, NumbersLost
 from tensight.diagnosis.rules.clipping import ClearedBeforeStep, ClipAfterStep, ClipTooSmall
 from tensight.diagnosis.rules.data import (
@@ -140,6 +141,7 @@ RULES: tuple[type[Rule], ...] = (
     ReplicasDiverge,
     SamplerEpochNotSet,
     AttentionMaskWrong,
+    AttentionSaturated,
     TargetsNotShifted,
     PaddingNotIgnored,
     LossSignFlipped,

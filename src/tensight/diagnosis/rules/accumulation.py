@@ -33,6 +33,7 @@ class MissingZeroGrad(Rule):
     )
     explains = DIVERGED | {"sum_instead_of_mean", "gradient_accumulation_not_scaled"}
     every = 10
+    lasting = True
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         findings = []

@@ -193,6 +193,7 @@ class LrTooLow(Rule):
         largest = max((ratio for _, ratio in ratios), default=math.inf)
         if len(ratios) < 5 or (largest > most and not self._nowhere(case, trend, largest, updates, warming)):
             return []
+        idle = self._idle_scheduler(case, lr.most)
         if not self._gradients_are_there(case):
             return []
         typical = median([ratio for _, ratio in ratios])
@@ -204,12 +205,18 @@ class LrTooLow(Rule):
                 fault="warmup_never_ends" if by_epoch else "",
                 confidence=0.88,
                 since_step=since,
-                where=where(source, op=f"{kind}.step", network=entry.network),
+                where=where(
+                    (idle.source if idle is not None else None) or source,
+                    op=idle.type if idle is not None else f"{kind}.step",
+                    network=entry.network,
+                ),
                 why=f"with learning rate {number(lr.most)} an update changes weights by {number(typical)} of"
                 f" their size (1e-3 is"
                 f" usual): too small to matter. Gradients are there, but after"
                 f" {plural(updates, 'update')} the"
-                f" loss is {number(trend.end)}, it began at {number(trend.begin)}" + self._resumed(case, since),
+                f" loss is {number(trend.end)}, it began at {number(trend.begin)}"
+                + self._resumed(case, since)
+                + (self._never_stepped(idle) if idle is not None else ""),
                 facts=[
                     ("learning rate, highest so far", lr.most),
                     ("update over weight, median", typical),
@@ -217,7 +224,10 @@ class LrTooLow(Rule):
                     ("loss at the beginning", trend.begin),
                     ("loss now", trend.end),
                 ],
-                fix=(f"raise the learning rate{at(source)}: 1e-3 for Adam, 1e-2 to 1e-1 for SGD are usual",),
+                fix=(
+                    *((f"call scheduler.step() after each optimizer.step(){at(idle.source)}",) if idle else ()),
+                    f"raise the learning rate{at(source)}: 1e-3 for Adam, 1e-2 to 1e-1 for SGD are usual",
+                ),
                 confirm=("raise it 100 times for 50 steps: the loss moves",),
             )
         ]
@@ -238,6 +248,22 @@ class LrTooLow(Rule):
         return (
             ". The schedule before it had ended at a rate as low: the state of an optimizer brings its learning rate"
             " along when it is loaded"
+        )
+
+    @staticmethod
+    def _idle_scheduler(case: Case, rate: float) -> Part | None:
+        """A scheduler that lowered the rate when it was made, and has never been stepped since."""
+        for (kind, _), part in case.parts.items():
+            meant = part.settings.get("base_lr")
+            if kind == "scheduler" and isinstance(meant, (int, float)) and rate < 0.5 * meant:
+                return part if not case.order.scheduler_steps else None
+        return None
+
+    @staticmethod
+    def _never_stepped(scheduler: Part) -> str:
+        return (
+            f". The scheduler {scheduler.type}{at(scheduler.source)} is never stepped, so the rate stays where it set"
+            " it at first, as in the first step of a warm-up: scheduler.step() is missing"
         )
 
     @staticmethod

@@ -91,6 +91,7 @@ class LossUnboundedBelow(Rule):
     evidence = ("course of the loss", "values of the loss functions in it")
     explains = frozenset({"exploding_activation", "exploding_gradient", "lr_too_high"}) | NONFINITE
     every = 10
+    lasting = True  # in the end it may have come to the limit of its numbers
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         first, points = case.loss.first, case.loss.points

@@ -80,6 +80,9 @@ class Schedulers:
             self._names.add(name)
             self.known[scheduler] = name
             settings: dict[str, Value] = {"optimizer": self.optimizers.name_of(getattr(scheduler, "optimizer", None))}
+            base = getattr(scheduler, "base_lrs", None)
+            if base and isinstance(base[0], (int, float)):
+                settings["base_lr"] = float(base[0])  # what it multiplies: the optimizer has the product by now
             for setting in _SETTINGS:
                 value = getattr(scheduler, setting, None)
                 if isinstance(value, (bool, int, float, str)):
