@@ -183,6 +183,7 @@ class Collecting:
         self.level = before.level
         self.keep_tensors = False
         self.structure = False
+        self.tap = None
         self.needs_version = 0
         self.tensors: list[TensorInfo] = []
         self.observations: list[Observation] = []

@@ -333,7 +333,7 @@ def is_wrapper(cell: nn.Cell) -> bool:
     """Whether a cell only drives a model: it holds an optimizer, or joins a model with a loss, by MindSpore itself."""
     if isinstance(cell, (nn.WithLossCell, nn.WithEvalCell, nn.TrainOneStepCell)):
         return True
-    return any(isinstance(part, OPTIMIZERS) for _, part in cell.cells_and_names())
+    return any(isinstance(part, OPTIMIZERS) and part is not cell for _, part in cell.cells_and_names())
 
 
 def _optimizer_classes() -> tuple[type, ...]:

@@ -284,6 +284,7 @@ class _Silence:
         self.keep_tensors = False
         self.needs_version = 0
         self.structure = False
+        self.tap = None
 
     def __getattr__(self, name: str) -> Call:
         return _nothing
