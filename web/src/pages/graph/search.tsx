@@ -1,6 +1,6 @@
 // Search over all modules and operators of the graph; the server has the index.
 
-import { signal } from "@preact/signals";
+import { signal, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
 import { at, get } from "../../net";
 import { route } from "../../route";
@@ -10,27 +10,43 @@ import type { GraphFound } from "../../types";
 import { base, select } from "./state";
 
 const text = signal("");
-const found = signal<GraphFound | null>(null);
+const found = signal<{ graph: string; asked: string; list: GraphFound } | null>(null);
 let version = 0;
 
-async function ask(words: string): Promise<void> {
+/** The graph that is searched, as the start of an address. */
+function searched(): string | null {
+  const here = base.value;
+  return here === null || route.value.run === null ? null : at(route.value.run, "graph/find", { ...here });
+}
+
+async function ask(): Promise<GraphFound | null> {
   const mine = ++version;
-  text.value = words;
-  const here = base.peek();
-  if (words.trim() === "" || here === null) {
+  const graph = searched();
+  const words = text.value.trim();
+  if (words === "" || graph === null) {
     found.value = null;
-    return;
+    return null;
   }
-  const got = await attempt(() => get<GraphFound>(at(route.peek().run!, "graph/find", { ...here, text: words.trim() })));
-  if (mine === version && got) found.value = got;
+  const asked = `${graph}&text=${encodeURIComponent(words)}`;
+  if (found.peek()?.asked === asked) return found.peek()!.list;
+  const list = await attempt(() => get<GraphFound>(asked));
+  if (mine !== version || !list) return null;
+  found.value = { graph, asked, list };
+  return list;
 }
 
 export function GraphSearch(): JSX.Element {
-  const list = found.value;
+  useSignalEffect(() => void ask()); // for other words, and for the same words when another graph is chosen
+  // another graph has other boxes under the same keys: what was found in the last one is not offered in this one
+  const list = found.value && found.value.graph === searched() ? found.value.list : null;
   const close = (): void => {
     version++;
     text.value = "";
     found.value = null;
+  };
+  const choose = (box: GraphFound["boxes"][number]): void => {
+    select(box);
+    close();
   };
   return (
     <div class="graph-search">
@@ -39,13 +55,13 @@ export function GraphSearch(): JSX.Element {
         placeholder="Search operators and modules"
         aria-label="Search the graph"
         value={text.value}
-        onInput={(event) => void ask(event.currentTarget.value)}
+        onInput={(event) => {
+          text.value = event.currentTarget.value;
+        }}
         onKeyDown={(event) => {
           if (event.key === "Escape") close();
-          if (event.key === "Enter" && list?.boxes[0]) {
-            select(list.boxes[0]);
-            close();
-          }
+          // what is listed may still be the answer to fewer letters
+          if (event.key === "Enter") void ask().then((answer) => answer?.boxes[0] && choose(answer.boxes[0]));
         }}
       />
       {list && (
@@ -54,10 +70,7 @@ export function GraphSearch(): JSX.Element {
             <li key={`${box.view} ${box.key}`}>
               <button
                 class="node"
-                onClick={() => {
-                  select(box);
-                  close();
-                }}
+                onClick={() => choose(box)}
               >
                 <span class={`dot ${box.kind}`} aria-hidden="true" />
                 <span class="name ellipsis">
