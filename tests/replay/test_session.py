@@ -79,6 +79,15 @@ def test_a_bad_step_after_a_sleep_and_its_tensors(tmp_path, asleep):
     assert np.isfinite(run.tensor("", "output", step=20).numpy()).all()
 
 
+@pytest.mark.parametrize("kind", ["[None]", ".double()", ".bfloat16()"])
+def test_a_loss_of_another_shape_or_format_wakes_too(tmp_path, kind):
+    program = programs.SLEEPER.replace("torch.sqrt(d * (step != 20)).sum()", f"torch.log(d * (step != 20)).sum(){kind}")
+    report = watched(tmp_path, program, asleep=3)
+    first = report["findings"][0]
+    assert report["same"], report["printed"]
+    assert (first["fault"], first["since_step"]) == ("log_of_zero", 20)
+
+
 def test_guard_stops_before_the_update_that_would_spoil_the_weights(tmp_path):
     report = watched(tmp_path, programs.PLAIN, "--guard")
     assert (report["exit"], report["run"]["ended"], report["run"]["steps"]) == (0, "stopped", 7)

@@ -42,3 +42,18 @@ def test_but_not_for_ever(slow_copy, monkeypatch):
 def test_time_without_a_core_is_known_for_this_process_and_none_for_a_stranger():
     assert copying.without_core(os.getpid()) >= 0.0
     assert copying.without_core(-1) == 0.0
+
+
+def test_a_copy_that_is_not_needed_any_more_is_not_waited_for_and_leaves_nothing_behind():
+    made = copying.make_copy(0)
+    if isinstance(made, copying.Woken):
+        made.leave(b"")
+    made.leave()
+    until = time.monotonic() + 20
+    while (used := made.left()) is None and time.monotonic() < until:
+        time.sleep(0.01)
+    assert used is not None
+    assert used >= 0.0
+    with pytest.raises(ChildProcessError):
+        os.waitpid(made.pid, 0)
+    assert made.left() == 0.0  # somebody has collected it

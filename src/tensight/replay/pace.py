@@ -1,4 +1,4 @@
-"""What a standing copy costs the training: the fork, and the pages that are copied when the next step writes."""
+"""What a standing copy costs the training: the fork, the pages that are copied when the next step writes, its end."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from statistics import median
 
 _WINDOW = 15
+_UNSEEN = 8.0  # forks: about what the pages cost that are copied behind one, where the steps after it are slept through
 
 
 class Pace:
@@ -36,12 +37,16 @@ class Pace:
         self._next = 0
         self._forked: tuple[int, float] | None = None
         self._after = 0.0  # what the step after a fork took more than others, the last time
+        self._copy = 0.0  # CPU seconds that the last copy to leave has used: it takes them from the training's cores
 
     def forked(self, step: int, seconds: float) -> None:
         """A copy was made in so many seconds, before this step."""
         self._forked = (step, seconds)
-        # until it is known: about as much again as the fork itself
-        self.cost = seconds + (self._after or seconds)
+        self.cost = seconds + (self._after or _UNSEEN * seconds) + self._copy
+
+    def left(self, seconds: float) -> None:
+        """A copy has left that used so many CPU seconds from its making to its end."""
+        self._copy = seconds
 
     def ended(self, step: int) -> bool:
         """A step is over; whether the cost of the last copy is known now."""
@@ -59,7 +64,7 @@ class Pace:
         if len(self._seconds) < 2:
             return False
         self._after = max(0.0, taken - median(self._seconds))
-        self.cost = seconds + self._after
+        self.cost = seconds + self._after + self._copy
         return True
 
     def go_on(self) -> None:

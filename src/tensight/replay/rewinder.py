@@ -72,6 +72,7 @@ class Rewinder:
         self._hold = hold
         self._in_place: InPlace | None = None
         self._copies: list[Copy] = []  # waiting or looking, oldest first
+        self._leaving: list[Copy] = []  # ended, their exit status not yet taken
         self._asked: tuple[int, float] | None = None  # the step that is looked at again, and since when
         self._hit: int | None = None  # to be looked at when the next batch is asked for
         self._losses: dict[int, Losses] = {}
@@ -117,6 +118,7 @@ class Rewinder:
 
     def _judge(self, step: int, losses: Sequence[float], *, trouble: bool, clean: bool) -> None:
         self._next_step = step + 1
+        self._let_leave()
         self._collect(0.0)
         self._next_watched(step)
         self._losses[step] = bits(losses)
@@ -136,7 +138,7 @@ class Rewinder:
             return
         if self._asked is None:
             self._retire(step)
-            if self._kept_step < 0 and time.monotonic() >= self._not_before:
+            if self._kept_step < 0 and time.thread_time() >= self._not_before:
                 self._stand(step + 1)
 
     def ending(self) -> None:
@@ -181,12 +183,12 @@ class Rewinder:
     def _stand(self, step: int) -> None:
         if self.replays >= self._most:
             return
+        begun = time.perf_counter()
         self._refused = self._rewinds.hindrance() or copying.hindrance()
         if self._refused:
-            self._not_before = time.monotonic() + 1.0
+            self._not_before = time.thread_time() + 1.0
             self._follow_losses()
             return
-        begun = time.perf_counter()
         made = make_copy(step)
         if isinstance(made, Woken):
             self._enter(made, step, shift=0, strategy=STANDING)
@@ -202,15 +204,23 @@ class Rewinder:
             self._rewinds.follow_losses()
 
     def _wait_for_next(self, cost: float) -> None:
-        self._kept_at = time.monotonic()
+        self._kept_at = time.thread_time()  # a script that waits pays for nothing
         self._not_before = self._kept_at + cost / self._share
 
     def _retire(self, step: int) -> None:
         """A finite loss shows that the weights were good when the newest copy was made: older ones are not needed."""
         if len(self._copies) > 1 and step >= self._copies[-1].step:
             for copy in self._copies[:-1]:
-                copy.end()
+                copy.leave()
+            self._leaving += self._copies[:-1]
             self._copies = self._copies[-1:]
+
+    def _let_leave(self) -> None:
+        for copy in self._leaving[:]:
+            used = copy.left()
+            if used is not None:
+                self._leaving.remove(copy)
+                self._pace.left(used)
 
     def _look_again(self, step: int) -> None:
         if self.replays >= self._most or self._asked is not None or self._hit is not None:
@@ -325,7 +335,10 @@ class Rewinder:
     def _end_copies(self) -> None:
         for copy in self._copies:
             copy.end()
+        for copy in self._leaving:
+            copy.left(wait=True)
         self._copies.clear()
+        self._leaving.clear()
 
     def _not_possible(self, step: int, strategy: str, reason: str) -> None:
         self._publish(Replay(step=step, status="not possible", strategy=strategy, reason=reason))
@@ -352,7 +365,7 @@ class Rewinder:
                     self._hit = None
             return
         needed = workers or bool(self._refused)
-        due = self._kept_step < 0 or time.monotonic() >= self._not_before
+        due = self._kept_step < 0 or time.thread_time() >= self._not_before
         if not needed or not due or self._in_trouble or self._asked is not None or self.replays >= self._most:
             return
         if self._rewinds.never() and (not self._stopping or self._rewinds.unrepeatable()):
