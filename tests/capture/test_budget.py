@@ -61,7 +61,13 @@ def test_the_smallest_networks_are_slept_through_but_never_for_long() -> None:
     budget = Budget(5, credit=0.0)
     train(budget, 2000, 0.0005)
     lengths = [budget.sleep_length(step) for step in range(2000, 2100)]
-    assert max(lengths) * 0.0005 <= 0.02
+    assert max(lengths) * 0.0005 <= 0.05
+
+
+def test_what_an_ear_on_the_loss_costs_is_paid_out_of_the_budget() -> None:
+    budget = Budget(5, credit=0.0)
+    late = train(budget, 5000, 0.001)[500:]
+    assert sum(COSTS[depth] for depth in late) / (0.001 * len(late)) <= 0.027
 
 
 def test_where_each_step_has_to_be_heard_none_is_slept_through() -> None:

@@ -22,8 +22,9 @@ AGAIN = 100  # steps after which it is measured again what a step takes that is 
 MUCH_FASTER = 0.6  # of what a step took by itself before: the machine was slow then
 LIGHT_LOOKS = 3  # steps of a kind that costs are learnt from
 SHORT = 0.02  # seconds of a step; of a longer one a light look is nothing
+EAR = 3e-5  # seconds of a step that is slept through: what it costs is in its own time, and can't be told from it
 NAP = 8  # steps slept to learn what a step takes by itself
-LONGEST_SLEEP = 0.02  # seconds: a pause that the user asks for is heard in time
+LONGEST_SLEEP = 0.05  # seconds: a pause that the user asks for is heard in time
 MOST_ASLEEP = 200  # steps: a step time that was measured too short must not let a sleep run away
 SHARES = {Depth.ALL: 0.5, Depth.GRADIENTS: 0.25, Depth.LIGHT: 0.25}  # of the budget
 LOOKS = tuple(SHARES)
@@ -117,8 +118,10 @@ class Budget:
 
     def period(self, depth: Depth) -> int:
         """Every how many steps a depth may be paid for, out of its share of the budget."""
-        allowed = max(self._base * self.percent / 100 * SHARES[depth], 1e-9)
-        return max(1, -int(-self._costs[depth] // allowed))
+        allowed = self._base * self.percent / 100
+        if self._times[Depth.ASLEEP]:
+            allowed = max(allowed - EAR, allowed / 2)
+        return max(1, -int(-self._costs[depth] // max(allowed * SHARES[depth], 1e-9)))
 
     @property
     def ratio(self) -> float | None:

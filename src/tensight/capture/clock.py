@@ -63,6 +63,9 @@ class Clock:
 
     def updated(self, name: str) -> list[int]:
         """An optimizer has stepped: where steps have ended, in updates since the last end."""
+        if len(self._round) == 1 and not self._stepped and name in self._since and len(self._since) == 1:
+            self._backwards = 0  # the one there is: so it goes nearly always, and it is asked in every step
+            return [1]
         self._trains = True
         self._round.setdefault(name, 0)
         missing = [other for other in self._round if other not in self._stepped and other != name]

@@ -103,7 +103,7 @@ class Agreement:
 
     def after_update(self) -> None:
         """Weights, buffers and copies, behind the update."""
-        if self.replicas.position is None:
+        if self.replicas.alone():
             return
         if self.due(self._updates):
             began = time.perf_counter(), time.thread_time()

@@ -53,9 +53,10 @@ class Optimizers:
         networks.changed_hooks.append(self._network_changed)
         patches.wrap(Optimizer, "__init__", self._around_init)
         patches.wrap(Optimizer, "zero_grad", self._around_zero_grad)
+        before, after = self._hooks()
         self._handles = [
-            torch_optimizer.register_optimizer_step_pre_hook(watching.probe("before update", self._before)),
-            torch_optimizer.register_optimizer_step_post_hook(watching.probe("update", self._after)),
+            torch_optimizer.register_optimizer_step_pre_hook(before),
+            torch_optimizer.register_optimizer_step_post_hook(after),
         ]
 
     def detach(self) -> None:
@@ -117,9 +118,26 @@ class Optimizers:
 
     # steps
 
+    def _hooks(self) -> tuple[Any, Any]:
+        """What torch calls around every update: asleep, a call more is a microsecond of the training's."""
+        watching = self.watching
+        awake = watching.probe("before update", self._before)
+        updated = watching.probe("update", self._after)
+        rested = watching.probe("update", self._rested)
+
+        def before(optimizer: Optimizer, args: tuple, kwargs: dict) -> None:
+            if watching.active:
+                awake(optimizer, args, kwargs)
+
+        def after(optimizer: Optimizer, args: tuple, kwargs: dict) -> None:
+            if watching.asleep:
+                rested(optimizer)
+            elif watching.attached:
+                updated(optimizer, args, kwargs)
+
+        return before, after
+
     def _before(self, optimizer: Optimizer, args: tuple, kwargs: dict) -> None:
-        if not self.watching.active:
-            return
         self._forget_interrupted()
         known = self.add(optimizer)
         outer = bool(self._stepping)
@@ -141,13 +159,10 @@ class Optimizers:
             self.watching.sink.before_update(known.name)
 
     def _after(self, optimizer: Optimizer, args: tuple, kwargs: dict) -> None:
-        if self.watching.attached and len(self._stepping) < 2:
+        if len(self._stepping) < 2:
             for tell in self.after_step:
                 tell()
-        if self.watching.asleep:
-            self.watching.sink.updated(self.add(optimizer).name)
-            return
-        if not self.watching.active or not self._stepping:
+        if not self._stepping:
             return
         known = self._stepping.pop()
         if self._stepping:
@@ -156,6 +171,12 @@ class Optimizers:
             # a closure may have called a network for the first time
             self._look_after(known, self._tensors(known, optimizer) if _closure(args, kwargs) else None)
         self.finish(known, optimizer, skipped=False)
+
+    def _rested(self, optimizer: Optimizer) -> None:
+        for tell in self.after_step:
+            tell()
+        known = self.known.values.get(id(optimizer))
+        self.watching.sink.updated((known or self.add(optimizer)).name)
 
     def skipped(self, optimizer: Optimizer) -> None:
         """A loss scaler left out an update because gradients were not finite."""

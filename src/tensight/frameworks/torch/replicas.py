@@ -23,6 +23,7 @@ from tensight.records.event import Value
 _MOST_REDUCED = 10_000
 _LOOKED_AT = 32  # updates after which no further gradient is expected to be summed by hand
 _is_compiling = torch.compiler.is_compiling
+_world = getattr(getattr(torch.distributed, "distributed_c10d", None), "_world", None)
 
 
 def position() -> tuple[int, int] | None:
@@ -71,6 +72,10 @@ class Replicas:
         patches.wrap(wrapper, "forward", self._around_forward)
         for name in ("all_reduce", "all_gather", "reduce_scatter_tensor", "all_gather_into_tensor"):
             patches.wrap(torch.distributed, name, self._around_averaging)
+
+    def alone(self) -> bool:
+        """Whether this process trains by itself. Asked in every step: first without the calls of `is_initialized`."""
+        return getattr(_world, "_default_pg", self) is None or self.position is None
 
     @property
     def position(self) -> tuple[int, int] | None:
