@@ -2,7 +2,7 @@
 
     python benchmarks/bit_flips.py [--trials 200] [--ranks 2]
 
-Replicas train under `tensight run`. Every 32 steps one random bit of one weight, static buffer or averaged copy changes
+Replicas train under `tensight run`. Every 64 steps one random bit of one weight, static buffer or averaged copy changes
 on one rank, and changes back behind that step. A trial is right when the checksums of that step differ in exactly the
 tensor that was changed; between the trials all ranks must agree. What watching decides by itself (the budget, how often
 checks are made) is left as it is.
@@ -22,9 +22,9 @@ import tensight
 from tensight.runs import agreement
 
 PROGRAM = Path(__file__).resolve().parents[1] / "tests" / "ranks" / "flips.py"
-APART = 32  # steps between two trials
+APART = 64  # steps between two trials
 KINDS = ("weight", "buffer", "copy")
-PAUSE = 0.004  # seconds in a step, so that checks come often enough
+PAUSE = 0.008  # seconds in a step, so that checks come often enough
 
 
 def train(folder: str, ranks: int, changes: list[str], steps: int) -> Path:

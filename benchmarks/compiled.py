@@ -3,8 +3,8 @@
     python benchmarks/compiled.py [--only mlp] [--blocks 12] [--options='--budget 2'] [--backend inductor]
 
 First each network is run alone, bare and watched: how many graphs and breaks the compiler has counted, and what the
-first step takes, which is where it compiles. Then the processes take turns as in `benchmarks/overhead.py`, whose table
-this prints: compiling is over by then, and is no part of it.
+first step takes, which is where it compiles. Then bare and watched take turns as in `benchmarks/overhead.py`, whose
+table this prints: compiling is over by then, and is no part of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-from overhead import NETWORKS, PROCESSES, PROGRAM, measure, table
+from overhead import NETWORKS, PAIRS, PROGRAM, rows
 
 STEPS = 6
 
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--options", action="append", help="of `tensight run`; may be given several times")
     parser.add_argument("--blocks", type=int, help="how many blocks are counted")
     parser.add_argument("--backend", default="inductor")
-    parser.add_argument("--processes", type=int, default=PROCESSES, help="of each kind")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="how many of each kind")
     given = parser.parse_args()
     os.environ["TRAINING_COMPILE"] = given.backend
     names = given.only or list(NETWORKS)
@@ -57,8 +57,8 @@ def main() -> None:
     print("\n| network | options | wall time over bare | CPU time over bare |\n| --- | --- | --- | --- |", flush=True)
     for name in names:
         network = NETWORKS[name]._replace(**({"blocks": given.blocks} if given.blocks else {}))
-        found = measure(name, given.options or [""], network, given.processes)
-        print("\n".join(table(name, found, network)), flush=True)
+        for line in rows(name, given.options or [""], network, given.pairs):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,19 @@
-"""What watching costs: the same program bare and watched, taking turns, with a second bare one as control.
+"""What watching costs: the same program bare and watched, taking turns, and bare against bare as control.
 
     python benchmarks/overhead.py                         every network: default budget, --budget 100, --level op
     python benchmarks/overhead.py --only mlp --blocks 40 --options='--budget 2'
 
-All processes of a network are alive at once and each runs a block of steps in turn while the others wait, in an order
-that changes with every round: a machine that grows slower or is disturbed slows all of them alike. Each kind runs in
-several processes, since where its memory happens to lie makes one process up to a tenth slower than another for as long
-as it lives. A ratio is the mean block of a kind over the mean block of all bare processes in the same round; the table
-has the median over rounds and the range of their middle half. 'sum' is the time of all blocks over that of the bare
-ones: what sampling costs falls on few steps, and a median alone would hide it. 'processes' are the ratios of each
-process of the kind. Wall time first, CPU time of the process beside it.
+A bare and a watched process are alive at once and each runs a block of steps in turn while the other waits: a machine
+that grows slower or is disturbed slows both alike. Only two, since whatever goes by the clock goes on while a process
+waits. It is done with several pairs, since where its memory happens to lie makes one process up to a tenth slower than
+another for as long as it lives. All of them keep the memory they were once given: whether the C library gives it back
+after every step, and has the system clear it again in the next, hangs on what lies at the end of the heap, and makes
+steps of the bare ResNet a fifth longer or not.
+
+A ratio is a block of the watched process over the bare one's block beside it; the table has the median over all blocks
+of all pairs and the range of their middle half. 'sum' is the time of all blocks over that of the bare ones: what
+sampling costs falls on few steps, and a median alone would hide it. 'pairs' are the sums of each pair. Wall time first,
+CPU time of the process beside it. Steps before the first half second of watching is spent, which is free, are warm-up.
 """
 
 from __future__ import annotations
@@ -17,18 +21,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 PROGRAM = Path(__file__).parent / "programs" / "training.py"
-BARE = ("bare", "control")
+CONTROL = "control"
 DEFAULT_OPTIONS = ["", "--budget 100", "--level op"]
+KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
 
 
 class Network(NamedTuple):
@@ -38,12 +43,12 @@ class Network(NamedTuple):
 
 
 NETWORKS = {
-    "gpt": Network(2, 7, 9),
-    "resnet18": Network(3, 5, 9),
-    "lenet": Network(15, 5, 9),
-    "mlp": Network(500, 3, 9),
+    "gpt": Network(2, 14, 12),
+    "resnet18": Network(5, 12, 15),
+    "lenet": Network(15, 8, 15),
+    "mlp": Network(500, 4, 15),
 }
-PROCESSES = 3
+PAIRS = 3
 
 
 class Running:
@@ -53,7 +58,7 @@ class Running:
         command = [sys.executable]
         if options is not None:
             command += ["-m", "tensight", "run", "--no-page", "--run-dir", f"{folder}/run", *shlex.split(options)]
-        steps = network.block * (network.warmup + network.blocks)
+        steps = network.block * (network.warmup + network.blocks + 1)  # none ends while the other one is timed
         command += [str(PROGRAM), name, str(steps), "0"]
         self._errors = (Path(folder) / "errors.txt").open("w+")
         self._process = subprocess.Popen(
@@ -63,7 +68,7 @@ class Running:
             stderr=self._errors,
             text=True,
             cwd=folder,
-            env={**os.environ, "TRAINING_BLOCK": str(network.block)},
+            env={**os.environ, **KEEP_MEMORY, "TRAINING_BLOCK": str(network.block)},
         )
 
     def block(self) -> tuple[float, float]:
@@ -85,52 +90,49 @@ class Running:
         self._errors.close()
 
 
-Blocks = dict[str, list[list[tuple[float, float]]]]  # by kind, for each process: wall and CPU seconds of each block
+Blocks = list[tuple[tuple[float, float], tuple[float, float]]]  # wall and CPU seconds of a block, bare and watched
 
 
-def measure(name: str, options: list[str], network: Network, processes: int) -> Blocks:
-    """Every process in turn, in another order each round."""
-    kinds: dict[str, str | None] = {**dict.fromkeys(BARE), **{text or "default": text for text in options}}
-    running: dict[tuple[str, int], Running] = {}
-    found: Blocks = {kind: [[] for _ in range(processes)] for kind in kinds}
+def measure(name: str, options: str | None, network: Network) -> Blocks:
+    """A bare process and another one in turn; each begins every second round."""
+    found: Blocks = []
     with tempfile.TemporaryDirectory() as root:
+        pair = []
         try:
-            for kind, text in kinds.items():
-                for number in range(processes):
-                    folder = f"{root}/{len(running)}"
-                    Path(folder).mkdir()
-                    running[kind, number] = Running(name, text, network, folder)
+            for place, given in enumerate((None, options)):
+                folder = f"{root}/{place}"
+                Path(folder).mkdir()
+                pair.append(Running(name, given, network, folder))
             for turn in range(network.warmup + network.blocks):
-                order = list(running)
-                random.Random(turn).shuffle(order)
-                for kind, number in order:
-                    seconds = running[kind, number].block()
-                    if turn >= network.warmup:
-                        found[kind][number].append(seconds)
+                seconds = {place: pair[place].block() for place in ((0, 1) if turn % 2 else (1, 0))}
+                if turn >= network.warmup:
+                    found.append((seconds[0], seconds[1]))
         finally:
-            for process in running.values():
+            for process in pair:
                 process.close()
     return found
 
 
-def table(name: str, found: Blocks, network: Network) -> list[str]:
-    """A line for each kind: ratios of wall time and of CPU time."""
-    lines = []
-    step = 1000 * statistics.median(wall for one in found["bare"] for wall, _ in one) / network.block
-    for kind in list(found)[1:]:
-        against = found["bare"] if kind == "control" else [one for bare in BARE for one in found[bare]]
-        cells = []
-        for clock in range(2):
-            bare, ours = _by_round(against, clock), _by_round(found[kind], clock)
-            low, middle, high = statistics.quantiles([mine / theirs for mine, theirs in zip(ours, bare)], n=4)
-            each = ", ".join(f"{sum(block[clock] for block in one) / sum(bare):.3f}" for one in found[kind])
-            cells.append(f"{middle:.3f} ({low:.3f} to {high:.3f}), sum {sum(ours) / sum(bare):.3f}, processes {each}")
-        lines.append(f"| {name} ({step:.3g} ms) | {kind} | {cells[0]} | {cells[1]} |")
-    return lines
+def cell(pairs: list[Blocks], clock: int) -> str:
+    ratios = [watched[clock] / bare[clock] for blocks in pairs for bare, watched in blocks]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    each = ", ".join(f"{_sum([blocks], clock):.3f}" for blocks in pairs)
+    return f"{middle:.3f} ({low:.3f} to {high:.3f}), sum {_sum(pairs, clock):.3f}, pairs {each}"
 
 
-def _by_round(processes: list[list[tuple[float, float]]], clock: int) -> list[float]:
-    return [statistics.fmean(block[clock] for block in blocks) for blocks in zip(*processes)]
+def _sum(pairs: list[Blocks], clock: int) -> float:
+    blocks = [block for blocks in pairs for block in blocks]
+    return sum(watched[clock] for _, watched in blocks) / sum(bare[clock] for bare, _ in blocks)
+
+
+def rows(name: str, options: list[str], network: Network, pairs: int) -> Iterator[str]:
+    """Lines of the table, one as soon as it is measured: the control, then each of the options."""
+    for given in [None, *options]:
+        found = [measure(name, given, network) for _ in range(pairs)]
+        bare = 1000 * statistics.median(block[0][0] for blocks in found for block in blocks) / network.block
+        kind = CONTROL if given is None else given or "default"
+        step = f"{bare:.0f}" if bare >= 100 else f"{bare:.3g}"
+        yield f"| {name} ({step} ms) | {kind} | {cell(found, 0)} | {cell(found, 1)} |"
 
 
 def main() -> None:
@@ -138,15 +140,15 @@ def main() -> None:
     parser.add_argument("--only", choices=list(NETWORKS), action="append")
     parser.add_argument("--options", action="append", help="of `tensight run`; may be given several times")
     parser.add_argument("--blocks", type=int, help="how many blocks are counted")
-    parser.add_argument("--processes", type=int, default=PROCESSES, help="how many of each kind")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="how many of each kind")
     given = parser.parse_args()
     print("| network | options | wall time over bare | CPU time over bare |\n| --- | --- | --- | --- |", flush=True)
     for name in given.only or NETWORKS:
         network = NETWORKS[name]
         if given.blocks:
             network = network._replace(blocks=given.blocks)
-        options = DEFAULT_OPTIONS if given.options is None else given.options
-        print("\n".join(table(name, measure(name, options, network, given.processes), network)), flush=True)
+        for line in rows(name, DEFAULT_OPTIONS if given.options is None else given.options, network, given.pairs):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":
