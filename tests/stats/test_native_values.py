@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -56,7 +57,7 @@ def test_the_kernel_agrees_with_the_reference(
         truth = reference.statistics(array, needs, before)
         for instructions in native.supported_instructions():
             with using(instructions):
-                agree(statistics(array, needs, before), truth)
+                agree(statistics(array, needs, before), truth, name)
 
     check()
 
@@ -80,9 +81,9 @@ def test_every_code_of_a_16_bit_float_is_read_right(
     pieces = array.reshape(512, 128)
     for instructions in native.supported_instructions():
         with using(instructions):
-            agree(statistics(array), reference.statistics(array))
+            agree(statistics(array), reference.statistics(array), name)
             for piece in pieces[::4]:
-                agree(statistics(piece), reference.statistics(piece))
+                agree(statistics(piece), reference.statistics(piece), name)
 
 
 def test_a_half_precision_complex_number_counts_as_two_halves() -> None:
@@ -125,6 +126,27 @@ def test_sums_of_many_values_are_taken_in_float64() -> None:
     assert stats.mean == pytest.approx(array.astype(np.float64).mean(), rel=1e-13)
     squares = math.fsum(np.square(array.astype(np.float64)))  # np.linalg.norm itself loses digits here
     assert stats.l2 == pytest.approx(math.sqrt(squares), rel=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-18, 1.0, 1e17, 1e22, 1e37])
+def test_bfloat16_whose_squares_a_float_cannot_hold_keeps_its_digits(scale: float, using: Callable[[str], Any]) -> None:
+    array = (np.random.default_rng(1).normal(size=5000) * scale).astype(ml_dtypes.bfloat16)
+    truth = reference.statistics(array)
+    for instructions in native.supported_instructions():
+        with using(instructions):
+            got = statistics(array)
+            for name in ("mean", "abs_mean", "std", "l2", "min", "max", "zero", "negative"):
+                assert getattr(got, name) == pytest.approx(getattr(truth, name), rel=1e-6), name
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_bfloat16_far_from_zero_keeps_its_deviation(sign: int, using: Callable[[str], Any]) -> None:
+    array = (sign * np.random.default_rng(1).normal(100, 3, size=5000)).astype(ml_dtypes.bfloat16)
+    for instructions in native.supported_instructions():
+        with using(instructions):
+            got, truth = statistics(array), reference.statistics(array)
+            assert got.std == pytest.approx(truth.std, rel=1e-9)
+            assert (got.min, got.max) == (truth.min, truth.max)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -94,6 +94,16 @@ INLINE void add_scalar(double value, Block& block) {
     block.magnitudes += __builtin_fabs(value);
 }
 
+template <class Value>
+INLINE void add_careful_scalar(Value value, Block& block) {
+    if (is_finite(value)) {
+        ++block.count;
+        add_scalar(value, block);
+    } else {
+        ++(value != value ? block.nan : value > 0 ? block.pos_inf : block.neg_inf);
+    }
+}
+
 template <class Values>
 INLINE void add_extremes(Values least, Values most, Block& block) {
     auto low = least[0], high = most[0];
@@ -172,15 +182,7 @@ void read_carefully(const typename Load::Memory* p, int n, Block& block) {
     block.min = kInfinity;
     block.max = -kInfinity;
     add_extremes(least, most, block);
-    for (; i < n; ++i) {
-        const Value value = Load::scalar(p + i);
-        if (is_finite(value)) {
-            ++block.count;
-            add_scalar(value, block);
-        } else {
-            ++(value != value ? block.nan : value > 0 ? block.pos_inf : block.neg_inf);
-        }
-    }
+    for (; i < n; ++i) add_careful_scalar(Load::scalar(p + i), block);
 }
 
 // The sum of squares around the mean of the `finite` values of a block, seen from one of them: values far from zero
@@ -223,6 +225,7 @@ double deviations_from(double origin, const typename Load::Memory* p, int n, int
     return square - sum * (sum / double(finite));
 }
 
+template <class Load>
 constexpr double kNarrow = 1e-4;  // variance against mean square, below which digits would be lost
 
 // `trouble` remembers from block to block whether the last one had values that are not finite.
@@ -237,7 +240,7 @@ Block read_block(const typename Load::Memory* p, int n, bool& trouble) {
     }
     if (block.count == 0) return block;
     block.deviations = block.squares - block.sum * (block.sum / double(block.count));
-    if (block.deviations < kNarrow * block.squares) {
+    if (block.deviations < kNarrow<Load> * block.squares) {
         block.deviations = deviations_from<Load>(block.min, p, n, block.count);
         if (block.deviations < 0) block.deviations = 0;
     }

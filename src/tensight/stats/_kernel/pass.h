@@ -16,6 +16,9 @@ constexpr int kBlock = 4096;  // values
 #include "lanes.h"
 #include "accumulate.h"
 #include "bfloat16.h"
+#if defined(__AVX512F__)
+#include "float32_avx512.h"
+#endif
 #include "change.h"
 #include "walk.h"
 
