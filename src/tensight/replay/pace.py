@@ -8,7 +8,6 @@ from collections.abc import Callable
 from statistics import median
 
 _WINDOW = 15
-_UNSEEN = 8.0  # forks: about what the pages cost that are copied behind one, where the steps after it are slept through
 
 
 class Pace:
@@ -37,12 +36,24 @@ class Pace:
         self._next = 0
         self._forked: tuple[int, float] | None = None
         self._after = 0.0  # what the step after a fork took more than others, the last time
+        self._page = 0.0  # what a page costs that is copied
         self._copy = 0.0  # CPU seconds that the last copy to leave has used: it takes them from the training's cores
 
-    def forked(self, step: int, seconds: float) -> None:
-        """A copy was made in so many seconds, before this step."""
+    def forked(self, step: int, seconds: float, page: float = 0.0) -> None:
+        """A copy was made in so many seconds, before this step; `page`: what the next write to a page costs."""
         self._forked = (step, seconds)
-        self.cost = seconds + (self._after or _UNSEEN * seconds) + self._copy
+        self._page = page
+        self.cost = seconds + self._after + self._copy
+
+    def expected(self, pages: int) -> float:
+        """What the next copy will cost a process of so many pages; of the last one it is known, of the first it is not.
+
+        >>> pace = Pace()
+        >>> pace.forked(0, 0.5, page=0.001)
+        >>> pace.expected(1000)
+        1.5
+        """
+        return self.cost if self._after else self.cost + pages * self._page
 
     def left(self, seconds: float) -> None:
         """A copy has left that used so many CPU seconds from its making to its end."""

@@ -11,7 +11,7 @@ import msgspec
 
 from tensight.frameworks.rewinds import Look, Report, Rewinds, Seen
 from tensight.records import Replay
-from tensight.replay import copying
+from tensight.replay import copying, pages
 from tensight.replay.copying import Copy, Woken, make_copy
 from tensight.replay.in_copy import InCopy, Keeper, store_inputs
 from tensight.replay.in_place import InPlace
@@ -82,6 +82,7 @@ class Rewinder:
         self._in_trouble = False
         self._not_before = self._kept_at = -math.inf
         self._pace = Pace()
+        self._written = 0  # pages, when the last copy was made
         self._kept_step = -1
         self._kept_bytes = 0
         self._refused = ""
@@ -138,7 +139,7 @@ class Rewinder:
             return
         if self._asked is None:
             self._retire(step)
-            if self._kept_step < 0 and time.thread_time() >= self._not_before:
+            if self._kept_step < 0 and time.thread_time() >= self._not_before and self._paid_for():
                 self._stand(step + 1)
 
     def ending(self) -> None:
@@ -189,12 +190,15 @@ class Rewinder:
             self._not_before = time.thread_time() + 1.0
             self._follow_losses()
             return
-        made = make_copy(step)
-        if isinstance(made, Woken):
-            self._enter(made, step, shift=0, strategy=STANDING)
-            return
+        with pages.Sample() as sample:
+            made = make_copy(step)
+            if isinstance(made, Woken):
+                self._enter(made, step, shift=0, strategy=STANDING)
+                return
+            taken = time.perf_counter() - begun
+            self._pace.forked(step, taken, sample.price())
+            self._written = pages.written()
         self._copies.append(made)
-        self._pace.forked(step, time.perf_counter() - begun)
         self._wait_for_next(self._pace.cost)
 
     def _follow_losses(self) -> None:
@@ -202,6 +206,14 @@ class Rewinder:
         if not self._follows_losses:
             self._follows_losses = True
             self._rewinds.follow_losses()
+
+    def _paid_for(self) -> bool:
+        """Whether the training has gone on for long enough to pay for another copy of the size it has grown to."""
+        count = min(
+            pages.private(), pages.written() - self._written
+        )  # those it has written since will be written again
+        self._not_before = self._kept_at + self._pace.expected(count) / self._share
+        return time.thread_time() >= self._not_before
 
     def _wait_for_next(self, cost: float) -> None:
         self._kept_at = time.thread_time()  # a script that waits pays for nothing
