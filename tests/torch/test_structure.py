@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,9 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from torch.utils.data import DataLoader, TensorDataset
 
 import tensight
+from tensight.frameworks.torch.structure_values import StorageWeakRef, Values
 from tensight.records.graph import Graph, GraphNode
+from tensight.records.graph_builder import GraphBuilder
 from tensight.store import Reader
 
 
@@ -261,3 +264,28 @@ def test_a_training_that_ends_in_the_structure_step_leaves_no_mode_behind(tmp_pa
         breaks()
     assert _get_current_dispatch_mode() is None
     assert Reader(tmp_path / "run").graph("step 2") is None
+
+
+def test_nothing_of_the_look_is_left_when_its_step_is_over(tmp_path: Path) -> None:
+    def remembered() -> list[object]:
+        return [one for one in gc.get_objects() if type(one) in (Values, GraphBuilder, StorageWeakRef)]
+
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    left = []
+    gc.collect()
+    before = len(remembered())
+    gc.disable()  # what hangs in a cycle would be kept until somebody collects it
+    try:
+        with tensight.watch(model, optimizer, run_dir=tmp_path / "run", quiet=True):
+            for _ in range(5):
+                x = torch.randn(6, 8)
+                optimizer.zero_grad()
+                functional.cross_entropy(model(x), torch.arange(6) % 3).backward()
+                left.append(len(remembered()) - before)
+                optimizer.step()
+            left.append(len(remembered()) - before)
+    finally:
+        gc.enable()
+    assert max(left) > 0, "the step was not looked at"
+    assert left[-1] == 0, left

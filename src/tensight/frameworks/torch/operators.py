@@ -133,7 +133,7 @@ def facts(function: Any) -> Facts:
             (i, a.name) for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write
         )
         out = frozenset(argument.name for argument in arguments if argument.is_out)
-        name = f"{function.namespace}.{function._opname}"
+        name = schema.name.replace("::", ".")  # `function.namespace` would make torch keep a dict for each operator
         known = _facts[id(function)] = Facts(function, name, bool(schema.is_mutable), written, out)
     return known
 

@@ -59,6 +59,7 @@ class Structure:
         look, self._look = self._look, None
         if look is not None:
             look.end()
+            look.forget()
 
     def updated(self, *_: object) -> None:
         """An optimizer has stepped."""
@@ -85,6 +86,7 @@ class Structure:
             look.end()
             if look.is_whole and len(look.builder):
                 self._watching.sink.graph(look.builder.build())
+            look.forget()
 
 
 class _Look:
@@ -115,6 +117,15 @@ class _Look:
         self.scope.detach()
         if _get_current_dispatch_mode() is self._mode:
             self._mode.__exit__(None, None, None)
+
+    def forget(self) -> None:
+        """Let go of everything now, not when cycles are collected.
+
+        What is remembered of each storage stands in memory between the storages themselves: while it is there, the
+        training gets no large block where small ones were, and its heap grows by a third.
+        """
+        self._mode.forget()
+        del self._mode, self._values, self._stacks, self._held, self.builder
 
     # an observer of operators
 

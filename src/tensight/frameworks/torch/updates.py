@@ -14,7 +14,7 @@ from tensight.frameworks.torch.statistics import Job
 from tensight.frameworks.torch.watching import Watched, Watching
 from tensight.records import Kind
 
-FREE_COPIES = 16 << 20  # bytes of weights that are copied whole in each step
+FREE_COPIES = 8 << 20  # bytes of weights that are copied whole in each step
 SHARE_OF_COPIES = 0.15  # of larger ones
 BUFFERS_EVERY = 10  # steps between two looks at buffers
 
