@@ -14,8 +14,10 @@ from torch._inductor import dependencies, ir
 from torch._inductor.virtualized import V
 from torch.fx import Node
 
+from tensight.frameworks.torch import compiled_switch
 from tensight.frameworks.torch.compiled_marks import BACKWARD, FORWARD, INFERENCE, META, PROBE
 
+_SWITCH = "tensight_deep"
 _aten = torch.ops.aten
 _SAME_VALUES = frozenset(
     getattr(_aten, packet)
@@ -36,6 +38,14 @@ class Probe(ir.FallbackKernel):
 
     def has_side_effects(self) -> bool:
         return True
+
+    def get_kernel_name(self) -> str:
+        """With its condition: a call of an operator costs microseconds, and most short steps are not looked at."""
+        return f"{_SWITCH} and {super().get_kernel_name()}"
+
+    def codegen(self, wrapper: Any) -> None:
+        wrapper.add_import_once(f"from {compiled_switch.__name__} import DEEP as {_SWITCH}")
+        super().codegen(wrapper)
 
 
 def add(graph: Any, key_of: Callable[[Node], str | None] | None = None) -> tuple[int, int]:

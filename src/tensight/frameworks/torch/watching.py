@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tensight.frameworks.adapter import Array, Sink
-from tensight.frameworks.torch import statistics
+from tensight.frameworks.torch import compiled_switch, statistics
 from tensight.frameworks.torch.measured import Measured
 from tensight.frameworks.torch.shards import local, shard_of
 from tensight.frameworks.torch.statistics import CannotJudge, Job, dtype_name
@@ -98,6 +98,7 @@ class Watching:
         self.active = self.attached and not self.asleep
         self.output_gradients = self.active and sink.depth >= Depth.ALL
         self.deep = self.output_gradients or (self.active and sink.tap is not None)
+        compiled_switch.look(self.deep)
         self.gradients = self.active and sink.depth >= Depth.GRADIENTS
         self.inputs = self.deep and sink.level != "watch"
         self.keep = sink.keep_tensors
@@ -107,6 +108,7 @@ class Watching:
         """All probes become inert, also those that somebody else keeps a hold of."""
         self.attached = self.asleep = False
         self.active = self.deep = self.output_gradients = self.gradients = self.inputs = self.observing = False
+        compiled_switch.look(False)
         self._last = None
 
     def foreign(self) -> bool:
