@@ -104,3 +104,18 @@ def test_a_step_time_from_a_slow_moment_is_measured_again(base: float) -> None:
     later = train(budget, 2000, base, first=60)
     whole = COSTS[Depth.ALL] * later.count(Depth.ALL) + COSTS[Depth.GRADIENTS] * later.count(Depth.GRADIENTS)
     assert whole < 0.06 * base * len(later)
+
+
+def test_a_base_from_a_slow_moment_hides_nothing_where_the_time_inside_of_hooks_is_known() -> None:
+    budget = Budget(5, credit=0.0)
+    base, cost, chosen = 0.05, {Depth.LIGHT: 0.0002, Depth.GRADIENTS: 0.001, Depth.ALL: 0.006}, []
+    for step in range(1000):
+        depth = budget.next_depth(step)
+        slow = 0.015 if 40 <= step < 75 else 0.0  # a neighbour is busy while costs are learnt
+        budget.finished(step, depth, base + slow + cost[depth], guess=0.01, inside=0.8 * cost[depth])
+        chosen.append(depth)
+    late = chosen[100:]
+    assert sum(cost[depth] for depth in late) <= 0.055 * base * len(late)
+    assert late.count(Depth.ALL) >= len(late) / 10
+    assert budget.ratio is not None
+    assert budget.ratio == pytest.approx(1.05, abs=0.03)

@@ -1,9 +1,10 @@
 """How deep to look at the next step, so that watching costs no more than it may.
 
 What looking costs is learnt by comparing the time of steps of different depth, since the cost of a hook cannot be seen
-from inside it. Until enough is known, and as long as little time has been spent in all, every step is watched whole: a
-run of a few seconds is never thinned. On the smallest networks even a light look at every step is too much: then most
-steps are slept through, with an ear on the loss.
+from inside it. On a machine whose speed changes that may show nothing at all, so it is never taken for less than the
+time that was spent inside of hooks. Until enough is known, and as long as little time has been spent in all, every step
+is watched whole: a run of a few seconds is never thinned. On the smallest networks even a light look at every step is
+too much: then most steps are slept through, with an ear on the loss.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ AGAIN = 100  # steps after which it is measured again what a step takes that is 
 MUCH_FASTER = 0.6  # of what a step took by itself before: the machine was slow then
 LIGHT_LOOKS = 3  # steps of a kind that costs are learnt from
 SHORT = 0.02  # seconds of a step; of a longer one a light look is nothing
+BESIDE = (
+    1.25  # what looking costs in all against the time inside of hooks: calls, and caches that hold something else now
+)
+MOST_BESIDE = 3  # times that: what seems to cost more was measured in a slow moment
 EAR = 3e-5  # seconds of a step that is slept through: what it costs is in its own time, and can't be told from it
 NAP = 8  # steps slept to learn what a step takes by itself
 LONGEST_SLEEP = 0.05  # seconds: a pause that the user asks for is heard in time
@@ -51,6 +56,8 @@ class Budget:
         self._first = first
         self._credit = credit
         self._times: dict[Depth, deque[float]] = {depth: deque(maxlen=WINDOW) for depth in Depth}
+        self._inside: dict[Depth, deque[float]] = {depth: deque(maxlen=WINDOW) for depth in LOOKS}
+        self._rest: deque[float] = deque(maxlen=WINDOW)  # of steps: what was left without that
         self._last = dict.fromkeys(LOOKS, 0)
         self._trouble_until = -1
         self._base = 0.0  # seconds of a step without watching; 0 while unknown
@@ -60,8 +67,11 @@ class Budget:
         self._quiet_at = 0  # the step that was last hardly looked at
         self._nap = True  # the next sleep is one to learn from
 
-    def finished(self, step: int, depth: Depth, seconds: float, guess: float = 0.0) -> None:
-        """A step of a depth took so long, everything included. `guess` is what looking may have taken of it."""
+    def finished(self, step: int, depth: Depth, seconds: float, guess: float = 0.0, inside: float = 0.0) -> None:
+        """A step of a depth took so long, everything included.
+
+        `guess` is what looking may have taken of it, `inside` what it has taken at least, where that was measured.
+        """
         self.counts[depth] += 1
         self._whole += seconds
         if step == 0:
@@ -69,6 +79,10 @@ class Budget:
         if depth is Depth.LIGHT:
             self._quiet_at = step
         self._add(depth, seconds)
+        if inside:
+            inside = min(BESIDE * inside, seconds)
+            self._inside[depth].append(inside)
+            self._rest.append(seconds - inside)
         if depth is Depth.ALL and seconds > 0:
             self._guess = guess / seconds
         self._finished += 1
@@ -76,7 +90,8 @@ class Budget:
             self._learn_costs()
         # a step that was slow for its own reasons is not ours
         cost = self._costs.get(depth, 0.0)
-        self.spent += min(max(0.0, seconds - self._base), 3 * cost) if self._base else min(guess, seconds)
+        learnt = min(max(0.0, seconds - self._base), 3 * cost) if self._base else 0.0 if inside else min(guess, seconds)
+        self.spent += max(inside, learnt)
 
     def slept(self, steps: int, seconds: float) -> None:
         """So many steps were slept through."""
@@ -172,10 +187,14 @@ class Budget:
         quiet = self._times[Depth.ASLEEP] or self._times[Depth.LIGHT]
         if not quiet:
             return
-        self._base = _median(quiet)
+        self._base = min(_median(quiet), _median(self._rest)) if self._rest else _median(quiet)
         for depth in LOOKS:
             if self._times[depth]:
-                self._costs[depth] = max(0.0, _median(self._times[depth]) - self._base)
+                seen = max(0.0, _median(self._times[depth]) - self._base)
+                if self._inside[depth]:
+                    inside = _median(self._inside[depth])
+                    seen = min(max(inside, seen), MOST_BESIDE * inside)
+                self._costs[depth] = seen
 
     def _chose(self, step: int, depth: Depth) -> Depth:
         # a deeper look serves the lighter ones too

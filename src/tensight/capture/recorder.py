@@ -87,6 +87,7 @@ class Recorder:
         self.step = 0
         self.keep_tensors = False
         self.structure = False
+        self.looking = self.looking_since = 0.0
         self.tap: Tap | None = None  # in steps that it wants
         self.rank = rank
         self.writer = writer
@@ -328,6 +329,9 @@ class Recorder:
 
     def _clear(self, now: float) -> None:
         self._started = now
+        self.looking = 0.0
+        if self.looking_since:
+            self.looking_since = time.perf_counter()
         self._order = 0
         self._observations: list[Observation] = []
         self._events: list[Event] = []
@@ -337,6 +341,10 @@ class Recorder:
         self._marks: list[tuple[int, int, int]] = []
         self._training = True
         self._has_begun = False
+
+    def _looked(self) -> float:
+        """Seconds of this step that went into probes, the one that runs now included; 0 where nobody counts them."""
+        return self.looking + (time.perf_counter() - self.looking_since if self.looking_since else 0.0)
 
     def _began(self) -> None:
         if not self._has_begun:
@@ -429,7 +437,7 @@ class Recorder:
                 self._voice_call(lambda hit=hit: self._voice.hit(hit))  # type: ignore[misc]
         self._voice_call(lambda: self._voice.step(record, self.budget.ratio))
         after = self._now()
-        self.budget.finished(self.step, self.depth, after - self._started, _guess(seen) + after - now)
+        self.budget.finished(self.step, self.depth, after - self._started, _guess(seen) + after - now, self._looked())
         self._each(lambda companion: companion.step_ended(record, new))
         self.step += 1
         if self._max_steps is not None and self.step >= self._max_steps:

@@ -59,6 +59,8 @@ class Sink(Protocol):
     keep_tensors: bool  # whether tensors of this step are to be kept (`keep`)
     tap: Tap | None  # who wants tensors and operators of this step themselves
     structure: bool  # whether the structure of this step is to be told (`graph`)
+    looking: float  # seconds of this step that went into probes, where the adapter counts them
+    looking_since: float  # when the probe that runs now has begun (`time.perf_counter`); 0: none runs
 
     def new_id(self) -> int: ...
     def network(self, network: Network) -> None: ...

@@ -40,6 +40,7 @@ class RecordingSink:
         self.keep_tensors = False
         self.tap: Tap | None = None
         self.structure = False
+        self.looking = self.looking_since = 0.0
         self.graphs: list[Graph] = []
         self.needs_version = 0
         self.seen: list[Seen] = []

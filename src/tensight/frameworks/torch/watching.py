@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from tensight.frameworks.torch.statistics import CannotJudge, Job, dtype_name
 from tensight.records import Depth, Kind, Needs, Phase, Source, Stats, TensorInfo
 
 _graph_task = torch._C._current_graph_task_id
+_now = time.perf_counter
 
 
 class Watched:
@@ -124,7 +126,11 @@ class Watching:
         """`function`, whose errors go to the sink and never to the user."""
         failed = self.failed
 
+        sink = self.sink
+
         def inner(*args: Any) -> Any:
+            if not self.inside:
+                sink.looking_since = _now()
             self.inside += 1
             try:
                 return function(*args)
@@ -133,6 +139,9 @@ class Watching:
                 return None
             finally:
                 self.inside -= 1
+                if not self.inside:
+                    sink.looking += _now() - sink.looking_since
+                    sink.looking_since = 0.0
 
         return inner
 
