@@ -19,6 +19,7 @@ class RecordingSink:
 
     def __init__(self, depth: Depth = Depth.ALL, level: str = "watch", needs: Needs | None = None) -> None:
         self.depth, self.level, self.keep_tensors = depth, level, False
+        self.looking = self.looking_since = 0.0
         self.tap = None
         self.step = 0
         self.micro = 0

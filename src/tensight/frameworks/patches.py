@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
 _ABSENT = object()
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # all of the package
 
 
 class Patches:
@@ -79,3 +81,13 @@ class Patches:
             delattr(owner, name)
         else:
             setattr(owner, name, before)
+
+
+def is_ours(function: Any) -> bool:
+    """Whether a function was put in the place of another by Tensight.
+
+    >>> is_ours(print), is_ours(is_ours)
+    (False, True)
+    """
+    code = getattr(function, "__code__", None)
+    return code is not None and code.co_filename.startswith(_HERE)

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from tensight.frameworks.adapter import Array, Sink
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source, variable_name
-from tensight.frameworks.torch import statistics
+from tensight.frameworks.torch import reading, statistics
 from tensight.frameworks.torch.activations import Activations
 from tensight.frameworks.torch.agreement import Agreement
 from tensight.frameworks.torch.attention import Attention
@@ -142,6 +142,7 @@ class TorchAdapter:
             self.operators.stop()
             self.watching.stop()
             self._patches.restore()
+            self.watching.probe("detach", reading.put_right)()
             self.optimizers.detach()
             self.watching = None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tensight.frameworks.patches import Patches
+from tensight.frameworks.patches import Patches, is_ours
 from tensight.frameworks.torch.compiled_frames import stay_out
 from tensight.frameworks.torch.watching import Watching
 
@@ -62,4 +62,22 @@ class Reading:
                 make = getattr(owner, name, None)
                 if make is not None:
                     make()
+        put_right()
         stay_out(self._patches, self._watching)
+
+
+def put_right() -> None:
+    """Put torch's own functions where ours stand in the table by which torch.compile knows what it can compile.
+
+    It is made when torch._dynamo is imported, which the first layer of many a model does. Ours are gone some day, and
+    what calls torch's own then must still be known.
+    """
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    made = getattr(rules, "get_torch_obj_rule_map", None)
+    if made is None or not made.cache_info().currsize:
+        return
+    table = made()
+    for function in list(table):
+        original = getattr(function, "__wrapped__", None)
+        if original is not None and is_ours(function):
+            table.setdefault(original, table.pop(function))
