@@ -44,6 +44,7 @@ from tensight.diagnosis.rules.labels import ConstantLabels
 from tensight.diagnosis.rules.language import PaddingNotIgnored, TargetsNotShifted
 from tensight.diagnosis.rules.leaking import GradientsOfAnotherLoss
 from tensight.diagnosis.rules.learning_rate import LrDecaysTooFast, LrIsZero, LrTooHigh, LrTooLow
+from tensight.diagnosis.rules.left_out import ParametersNotInOptimizer
 from tensight.diagnosis.rules.loss_definition import (
     BroadcastInLoss,
     NllOnProbabilities,
@@ -191,6 +192,7 @@ RULES: tuple[type[Rule], ...] = (
     OutputNotUsed,
     BatchAndTimeSwapped,
     GradientsNeverUsed,
+    ParametersNotInOptimizer,
 )
 
 
