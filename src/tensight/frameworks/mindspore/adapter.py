@@ -69,7 +69,7 @@ class MindSporeAdapter:
         cells = self._cells = Cells(watching, networks, updates, losses, graphs, api._pynative_executor.requires_grad)
         self.shadow = graphs.shadow = Shadow(watching, networks, cells, api._JitExecutor)
         graphs.inside = self._inside = Inside(watching, networks, self.shadow)
-        graphs.structure = cells.listening.structure
+        graphs.structure = self._inside.structure = cells.listening.structure
         backward = Backward(watching, losses, updates, cells, self.shadow, graphs.look_into_parts)
         LossFunctions(watching, losses, cells, self._swaps)
         Clipping(watching, updates, cells, self._swaps)

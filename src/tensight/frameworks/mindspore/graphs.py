@@ -116,11 +116,9 @@ class Graphs:
             self._updates.keep_before(optimizer)
 
     def _keep(self, function: Any, args: Any, kwargs: Any) -> None:
-        """What a step is given, should it have to be run again; and its structure, as far as it is known."""
+        """What a step is given, should it have to be run again."""
         if self.shadow is not None:
             self.shadow.call(function, args, kwargs)
-        if self.structure is not None:
-            self.structure.outline()
 
     def _ended(
         self, network: Known, optimizers: list[Optimizer], result: Any, pair: tuple[nn.Cell, Tensor] | None
@@ -139,7 +137,11 @@ class Graphs:
             self._updates.stepped(optimizer)
 
     def _look(self, gradients: bool) -> bool:
-        return self.inside is not None and self.inside.look(gradients=gradients)
+        """Into the step that has run; of one that nobody can look into an outline alone is told."""
+        looked = self.inside is not None and self.inside.look(gradients=gradients)
+        if self.structure is not None:
+            self.structure.outline()
+        return looked
 
     def _trained(self, network: str, result: Any) -> None:
         self._losses.network = network

@@ -15,8 +15,10 @@ import msgspec
 from tensight.frameworks.mindspore.networks import Networks
 from tensight.frameworks.mindspore.orders import Unsaid
 from tensight.frameworks.mindspore.shadow import Shadow
+from tensight.frameworks.mindspore.structure import COPIED, Structure
 from tensight.frameworks.mindspore.watching import Watching
 from tensight.records import Depth, Event, Observation, TensorInfo
+from tensight.records.graph import Graph
 
 FREE = 10
 """Looks that are taken in any case, if they are quick; after them they may take a fiftieth of the time."""
@@ -36,6 +38,7 @@ class Told(msgspec.Struct):
     tensors: list[TensorInfo] = []
     observations: list[Observation] = []
     events: list[Event] = []
+    graph: Graph | None = None
     trouble: str = ""
     worked: float = 0.0  # seconds of computing: where many share a core, a look takes longer than it costs
 
@@ -47,6 +50,7 @@ class Inside:
         self._watching = watching
         self._networks = networks
         self._shadow = shadow
+        self.structure: Structure | None = None
         self._known: dict[_Key, TensorInfo] = {}
         self._looks = 0
         self._spent = 0.0
@@ -131,12 +135,22 @@ class Inside:
         trouble = ""
         if order:
             try:
-                sink.step = self._shadow.obey(order)
+                sink.step, sink.structure = self._shadow.obey(order)
             except Exception as error:
                 trouble = f"{type(error).__name__}: {error}".splitlines()[0]
+        else:
+            sink.structure = sink.before.structure
+        structure = self.structure if sink.structure else None
+        if structure is not None:
+            structure.note = COPIED
         trouble = trouble or self._shadow.run_observed(sink)
+        sink.structure = False
+        if structure is not None:
+            structure.over()
         worked = time.process_time() - begun
-        return msgspec.msgpack.encode(Told(sink.tensors, sink.observations, sink.events, trouble, worked))
+        return msgspec.msgpack.encode(
+            Told(sink.tensors, sink.observations, sink.events, sink.seen_graph, trouble, worked)
+        )
 
     # in the training
 
@@ -159,6 +173,8 @@ class Inside:
                 known = self._known[key] = msgspec.structs.replace(info, id=sink.new_id())
                 sink.tensor(known)
             sink.observe(known.id, one.stats, one.phase, one.shape)
+        if told.graph is not None and self.structure is not None and not part:
+            self.structure.tell(told.graph)
         for event in told.events:
             if not (part and event.kind == "loss"):
                 sink.event(event.kind, event.part, event.values, event.source)
@@ -188,6 +204,10 @@ class Collecting:
         self.tensors: list[TensorInfo] = []
         self.observations: list[Observation] = []
         self.events: list[Event] = []
+        self.seen_graph: Graph | None = None
+
+    def graph(self, graph: Graph) -> None:
+        self.seen_graph = graph
 
     def new_id(self) -> int:
         return len(self.tensors)
