@@ -9,7 +9,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
-from tests.mindspore.faults import hidden, more, others
+from tests.mindspore.faults import apart, hidden, more, others
 from tests.mindspore.faults.training import by_functions, by_model, classes, mlp, values
 
 
@@ -296,5 +296,14 @@ PROGRAMS: dict[str, Program] = {
     ),
     "broadcast_in_an_own_cell_in_a_graph": Program(
         others.broadcast_in_an_own_cell_in_a_graph, Expected("broadcast_in_loss", "self.net(x) - y"), graph=True
+    ),
+    "labels_of_others": Program(
+        apart.labels_of_others, Expected("labels_shuffled_against_inputs", "compare(net(x), y)")
+    ),
+    "labels_of_others_in_a_graph": Program(
+        apart.labels_of_others_in_a_graph, Expected("labels_shuffled_against_inputs", ".train(1, data"), graph=True
+    ),
+    "head_alone_in_a_graph": Program(
+        apart.head_alone_in_a_graph, Expected("parameters_not_in_optimizer", "0.0.weight"), graph=True
     ),
 }

@@ -39,6 +39,7 @@ class Told(msgspec.Struct):
     observations: list[Observation] = []
     events: list[Event] = []
     graph: Graph | None = None
+    scalars: dict[str, float] = {}
     trouble: str = ""
     worked: float = 0.0  # seconds of computing: where many share a core, a look takes longer than it costs
 
@@ -149,7 +150,7 @@ class Inside:
             structure.over()
         worked = time.process_time() - begun
         return msgspec.msgpack.encode(
-            Told(sink.tensors, sink.observations, sink.events, sink.seen_graph, trouble, worked)
+            Told(sink.tensors, sink.observations, sink.events, sink.seen_graph, sink.scalars, trouble, worked)
         )
 
     # in the training
@@ -175,6 +176,8 @@ class Inside:
             sink.observe(known.id, one.stats, one.phase, one.shape)
         if told.graph is not None and self.structure is not None and not part:
             self.structure.tell(told.graph)
+        for name, value in told.scalars.items():
+            sink.scalar(name, value)
         for event in told.events:
             if not (part and event.kind == "loss"):
                 sink.event(event.kind, event.part, event.values, event.source)
@@ -205,9 +208,14 @@ class Collecting:
         self.observations: list[Observation] = []
         self.events: list[Event] = []
         self.seen_graph: Graph | None = None
+        self.scalars: dict[str, float] = {}
 
     def graph(self, graph: Graph) -> None:
         self.seen_graph = graph
+
+    def scalar(self, name: str, value: float) -> None:
+        if name.startswith("probe/"):  # the rest is told by the training itself
+            self.scalars[name] = value
 
     def new_id(self) -> int:
         return len(self.tensors)

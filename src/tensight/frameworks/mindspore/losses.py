@@ -14,6 +14,7 @@ from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.mindspore.attention import shift
 from tensight.frameworks.mindspore.values import number, view, widened
 from tensight.frameworks.mindspore.watching import Slot, Watching, free_name
+from tensight.frameworks.relation import MOST_AT_ONCE, Gathered
 from tensight.frameworks.source import user_source
 from tensight.records import Part
 from tensight.records.event import Value
@@ -56,6 +57,7 @@ class Losses:
         self._slots: dict[tuple[str, str], Slot] = {}
         self._made: tuple[int, str] = (0, "")  # address of the last activation, and what made it
         self._input: weakref.ref[Tensor] | None = None
+        self._gathered = Gathered()  # inputs and labels, to ask whether they belong together
         self.network = ""  # that was called last
         self.tokens: list[Array] = []  # the whole numbers that the model was fed last; of the first steps only
         self.value: float | None = None
@@ -90,6 +92,7 @@ class Losses:
         self._called = True
         name = self._name(cell)
         given = [arg for arg in args if isinstance(arg, Tensor)]
+        self._gather(given)
         if not (watching.all or watching.sink.step < FIRST) or not given:
             return
         function = type(cell).__name__
@@ -100,12 +103,29 @@ class Losses:
         watching = self._watching
         self._called = True
         given = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, Tensor)]
+        self._gather(given)
         if function not in self._functions:
             self._functions.add(function)
             watching.sink.part(Part("loss", function, function, {}, user_source()))
         if (watching.all or watching.sink.step < FIRST) and given:
             reduction = kwargs.get("reduction")
             self._tell_of(function, function, reduction if isinstance(reduction, str) else "mean", given, result)
+
+    def _gather(self, given: list[Tensor]) -> None:
+        """Labels of the batch that the model was fed last, until the first samples are together."""
+        fed = self._input() if self._input is not None else None
+        if self._gathered.done or fed is None or len(given) < 2 or not 1 <= given[1].ndim <= 2:
+            return
+        target, inputs = view(given[1]), view(fed)
+        if target.ndim == 2:
+            if target.shape[1] != 1 or target.dtype.kind != "f":
+                return
+            target = target[:, 0]
+        if inputs.dtype.kind != "f" or inputs.ndim < 2 or len(inputs) != len(target) or target.dtype.kind not in "iuf":
+            return
+        found = self._gathered.add(inputs[:MOST_AT_ONCE], target[:MOST_AT_ONCE])
+        if found is not None:
+            self._watching.sink.scalar("probe/label_information", found)
 
     def labels(self, cell: nn.Cell, target: Tensor) -> None:
         """A compiled step hands this to its loss: what the loss itself does is not seen."""
