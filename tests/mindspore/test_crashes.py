@@ -72,7 +72,8 @@ def test_a_crash_is_explained(name: str) -> None:
     assert why in block["why"], block
     assert any(fix in text for text in block["fix"]) or not fix, block
     assert set(GIVEN.get(name, ())) <= set(block["inputs"]), block
-    assert ("script's own code" in block["why"]) == (name in ("own_code", "backward_stage")), block
+    assert block["where"]["own_code"] == (name in ("own_code", "backward_stage")), block
+    assert ("script's own code" in block["why"]) == block["where"]["own_code"], block
 
 
 def test_a_layer_that_does_not_fit_is_certain_though_the_error_comes_out_later() -> None:

@@ -69,7 +69,11 @@ def finding_block(finding: Finding, *, page: str = "", columns: int | None = Non
     if finding.then:
         lines += _row("then", " → ".join(finding.then), columns)
     for index, fix in enumerate(finding.fix):
-        lines += _row("fix", fix, columns) if index == 0 else _row("or", fix.removeprefix("or, ").removeprefix("or "), columns)
+        lines += (
+            _row("fix", fix, columns)
+            if index == 0
+            else _row("or", fix.removeprefix("or, ").removeprefix("or "), columns)
+        )
     for index, way in enumerate(finding.confirm):
         lines += _row("confirm" if index == 0 else "", way, columns)
     if page:
