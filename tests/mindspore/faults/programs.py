@@ -306,4 +306,5 @@ PROGRAMS: dict[str, Program] = {
     "head_alone_in_a_graph": Program(
         apart.head_alone_in_a_graph, Expected("parameters_not_in_optimizer", "0.0.weight"), graph=True
     ),
+    "scale_that_stays": Program(apart.scale_that_stays, Expected("gradients_not_unscaled", "update(found)")),
 }

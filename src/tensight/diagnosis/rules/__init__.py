@@ -80,6 +80,7 @@ from tensight.diagnosis.rules.sequences import BatchAndTimeSwapped
 from tensight.diagnosis.rules.starting import CheckpointDoesNotFit, EvaluationInputsDiffer
 from tensight.diagnosis.rules.summands import SumOutweighs
 from tensight.diagnosis.rules.unreached import GradientsNeverUsed, LossReachesNothing, OutputNotUsed
+from tensight.diagnosis.rules.unscaling import GradientsNotUnscaled
 from tensight.diagnosis.rules.unused import ModuleNeverUsed
 from tensight.diagnosis.rules.vanishing import VanishingGradient
 from tensight.diagnosis.rules.waiting import DataLoadingStarvation
@@ -193,6 +194,7 @@ RULES: tuple[type[Rule], ...] = (
     BatchAndTimeSwapped,
     GradientsNeverUsed,
     ParametersNotInOptimizer,
+    GradientsNotUnscaled,
 )
 
 

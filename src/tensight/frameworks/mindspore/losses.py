@@ -63,6 +63,7 @@ class Losses:
         self.value: float | None = None
         self.by_hand: Callable[[float], None] | None = None  # told of a loss that no loss function made
         self._called = False  # a loss function, since the last backward pass
+        self.factor = 1.0  # of the last loss: what a scaler multiplied it with
         self.scaled: tuple[weakref.ref[Tensor], float] | None = None  # a loss and what a scaler multiplied it with
 
     def forget_slots(self) -> None:
@@ -161,8 +162,10 @@ class Losses:
         """What a gradient may be taken of was computed: remember it as a number, not as a tensor."""
         first = output[0] if isinstance(output, (tuple, list)) and output else output
         self.value = number(first) if isinstance(first, Tensor) else None
+        self.factor = 1.0
         if self.value is not None and self.scaled is not None and self.scaled[0]() is first:
-            self.value /= self.scaled[1]
+            self.factor = self.scaled[1]
+            self.value /= self.factor
         self.scaled = None
 
     def tell(self) -> None:
