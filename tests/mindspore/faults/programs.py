@@ -264,7 +264,7 @@ PROGRAMS: dict[str, Program] = {
     "exploding_loop": Program(more.exploding_loop, Expected("exploding_gradient", "state")),
     "replaced_head": Program(more.replaced_head, Expected("optimizer_holds_stale_parameters", "2.weight")),
     "broadcast_by_hand": Program(more.broadcast_by_hand, Expected("broadcast_in_loss", "(predicted - y) ** 2")),
-    "cut_encoder": Program(more.cut_encoder, Expected("detach_breaks_graph", "encoder")),
+    "cut_encoder": Program(more.cut_encoder, Expected("detach_breaks_graph", "code = ops.stop_gradient(code)")),
     "inverted_mask": Program(more.inverted_mask, Expected("attention_mask_wrong", "ops.softmax(score")),
     "layers_in_a_list": Program(hidden.layers_in_a_list, Expected("unregistered_parameters", "x = block(x)")),
     "mask_of_ones": Program(hidden.mask_of_ones, Expected("attention_mask_wrong", "ops.softmax(score")),
@@ -275,7 +275,7 @@ PROGRAMS: dict[str, Program] = {
         hidden.sorted_labels_in_a_graph, Expected("unshuffled_sorted_by_class", ".train(1, data"), graph=True
     ),
     "cut_encoder_in_a_graph": Program(
-        more.cut_encoder_in_a_graph, Expected("detach_breaks_graph", "encoder"), graph=True
+        more.cut_encoder_in_a_graph, Expected("detach_breaks_graph", "ops.stop_gradient(code) encoder"), graph=True
     ),
     "deep_sigmoids_in_a_graph": Program(
         more.deep_sigmoids_in_a_graph, Expected("vanishing_gradient", "0.weight"), graph=True

@@ -230,7 +230,7 @@ class Collecting:
         self.observations.append(Observation(tensor, len(self.observations), stats, phase, 0, shape))
 
     def event(self, kind: str, part: str = "", values: Any = None, source: Any = None) -> None:
-        if kind in ("loss", "attention"):
+        if kind in ("loss", "attention", "cut"):
             self.events.append(Event(kind, 0, part, dict(values or {}), source))
 
     def __getattr__(self, name: str) -> Callable[..., None]:
