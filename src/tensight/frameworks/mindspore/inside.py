@@ -26,6 +26,7 @@ ENOUGH = 3.0
 LITTLE = 1.0  # seconds of looks that count for nothing: a short training is looked into in every step
 SHARE = 0.02
 STUCK = 2  # copies that may get stuck before no other is made
+LONG = 20.0  # seconds that a training was held up by one of them, after which no other is made either
 FRESH = 50  # looks after which a copy that stays is made anew: of the user's own variables it knows nothing new
 _SEEN = frozenset({"weight", "frozen", "buffer"})  # a step that updates by itself does so in the copy too
 _OUTSIDE = frozenset({"loss", "prediction", "target"})  # seen outside where only a part is compiled
@@ -76,7 +77,7 @@ class Inside:
         self._looks += 1
         answer = self._answer(self._shadow.copier)
         took = time.monotonic() - begun
-        if answer is None and self._stuck < STUCK:
+        if answer is None and self._stuck < STUCK and took < LONG:
             self._stuck += 1  # another copy may do better
             self.end()
             return False
