@@ -12,7 +12,7 @@ import mindspore.dataset as dataset
 import numpy as np
 import pytest
 from mindspore import Tensor, mint, nn, ops
-from mindspore.amp import DynamicLossScaler
+from mindspore.amp import DynamicLossScaler, all_finite
 
 from tensight.frameworks.mindspore.adapter import MindSporeAdapter
 from tensight.frameworks.mindspore.values import tensors
@@ -206,6 +206,28 @@ def test_the_structure_of_a_step_shows_operators_with_their_cells_and_lines() ->
     assert users
     files = {graph.frames[place].file for node in users for place in graph.stacks[node.stack]}
     assert any(file.endswith("programs.py") for file in files)
+
+
+def test_functions_that_mindspore_compiles_for_itself_are_no_step_to_run_again() -> None:
+    """`all_finite` and `unscale` are under jit, and come between the gradient and the update."""
+    net = new_net()
+    update = nn.SGD(net.trainable_params(), 0.1)
+    scaler = DynamicLossScaler(512.0, 2, 200)
+    adapter = MindSporeAdapter()
+    adapter.attach(RecordingSink())
+    try:
+        gradient = ms.value_and_grad(lambda x: scaler.scale(net(x).mean()), None, update.parameters)
+        for x, _ in batches(2):
+            loss, found = gradient(x)
+            update(scaler.unscale(found))
+            assert all_finite(found)
+            scaler.unscale(loss)
+            assert adapter.shadow is not None
+            unit = adapter.shadow._unit
+            assert unit is not None
+            assert unit.kind == "gradient"
+    finally:
+        adapter.detach()
 
 
 class Viewing(nn.Cell):
