@@ -126,6 +126,7 @@ def test_a_crash_names_module_operator_line_and_what_it_was_given(name):
     assert set(inputs) <= set(block["inputs"])
     assert fix in " ".join(block["fix"])
     assert block["why"]
+    assert where["own_code"] == (name == "plain_python"), "a call of the framework failed, or the script itself"
 
 
 def test_an_exception_in_a_loader_worker_is_traced_to_the_line_in_the_worker():

@@ -160,6 +160,12 @@ def test_advice_is_in_the_words_of_the_framework_that_trains() -> None:
     assert translated("print(fc.weight.grad): it is None after backward") == (
         "print the gradient of fc.weight: it is 0 everywhere"
     )
+    assert translated("drop nn.init.constant_/ones_ for weights, or use nn.init.kaiming_normal_") == (
+        "leave out weight_init='ones' or a number, or use weight_init='HeNormal'"
+    )
+    assert translated("call teacher.eval() once; with torch.no_grad(): p -= lr * p.grad") == (
+        "call teacher.set_train(False) once; p.set_data(p - lr * gradient)"
+    )
 
 
 def frozen_in_front(loss: float) -> list[str]:

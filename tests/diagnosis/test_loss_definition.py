@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.diagnosis.builders import Run
+from tests.diagnosis.builders import Run, stats
 
 PROBABILITIES = {
     "prediction_min": 0.01,
@@ -118,6 +118,27 @@ def test_a_summed_loss_that_diverges_is_blamed_on_the_sum() -> None:
     for loss in (40.0, 4e4, 4e9, math.inf, math.nan, math.nan):
         run.train(loss)
     assert run.faults() == ["sum_instead_of_mean"]
+
+
+def _dying(update: float, reduction: str) -> Run:
+    """All units of a layer are dead from the third step on, after updates of this size."""
+    run = _with(reduction=reduction)
+    for layer in run.layers:
+        layer.update = update
+    run.train(180.0)
+    run.train(210.0)
+    run.layers[1].activation = "relu"
+    run.layers[1].active = stats(0, 512)
+    for layer in run.layers[:2]:
+        layer.gradient = stats(0, 256)
+        layer.update = 0.0
+    return run.stall(40, 206.0)
+
+
+def test_a_summed_loss_that_kills_a_layer_with_its_first_updates_is_the_cause() -> None:
+    assert _dying(1.2, "sum").faults() == ["sum_instead_of_mean"]
+    assert "sum_instead_of_mean" not in _dying(0.01, "sum").faults()
+    assert "sum_instead_of_mean" not in _dying(1.2, "mean").faults()
 
 
 def test_a_summed_loss_that_learns_is_fine() -> None:

@@ -90,6 +90,17 @@ def test_float16_gradients_that_underflow_without_a_scaler_are_named() -> None:
     assert Run(layers).stall(30).faults() == ["fp16_gradient_underflow"]
 
 
+def test_gradients_of_an_infinite_loss_do_not_underflow() -> None:
+    """MindSpore's kernels make zeros of NaN: the overflow is named, and nothing beside it."""
+    layers = [Layer("fc1", dtype="float16"), Layer("fc2", dtype="float16")]
+    for layer in layers:
+        layer.gradient = stats(0.0, 256, zero=256)
+    run = Run(layers)
+    for _ in range(30):
+        run.train(float("inf"))
+    assert "fp16_gradient_underflow" not in run.faults()
+
+
 def test_underflow_under_autocast_is_placed_where_the_loss_is_not_scaled() -> None:
     run = Run()
     for layer in run.layers:
@@ -156,3 +167,21 @@ def test_an_evaluation_after_the_last_step_is_evidence_too() -> None:
     run.engine.rest(StepRecord(8, 0.0, 0.1, events=(after,)))
     (finding,) = run.end()
     assert (finding.fault, finding.since_step) == ("dropout_active_in_eval", 8)
+
+
+def kept_scale(**settings: float) -> Run:
+    run = Run(settings=settings)
+    line = Source("train.py", 30, "opt(grads)")
+    for _ in range(10):
+        run.train(1.0, events=[*run.events(), Event("still_scaled", part="SGD", values={"scale": 512.0}, source=line)])
+    return run
+
+
+def test_gradients_that_still_hold_the_scale_are_named_at_the_update() -> None:
+    (finding,) = kept_scale().end()
+    assert (finding.fault, finding.where.line) == ("gradients_not_unscaled", 30)
+    assert "512 times" in finding.why
+
+
+def test_an_optimizer_that_divides_by_their_size_is_left_in_peace() -> None:
+    assert kept_scale(beta2=0.999).faults() == []

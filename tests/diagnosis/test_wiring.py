@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.diagnosis.builders import Layer, Run
+import pytest
+
+from tests.diagnosis.builders import OPTIMIZER_LINE, Layer, Run, stats
 
 
 def test_layers_outside_parameters_are_named() -> None:
@@ -41,3 +43,32 @@ def test_everything_frozen_is_named() -> None:
     run.tell_network()
     (finding,) = run.stall(30).end()
     assert finding.fault == "frozen_parameters"
+
+
+def front_in_no_optimizer(end: float, *, drawn: bool = True, bound: float = 0.125) -> Run:
+    """Two random layers that may be trained, and a head which alone the optimizer holds."""
+    layers = [Layer("encoder.0", (64, 64)), Layer("encoder.1", (64, 64)), Layer("head", (4, 64))]
+    for layer in layers[:2]:
+        layer.held = False
+        layer.gradient, layer.update = None, 0.0
+        layer.weight = bound / 2
+        spread = bound * 3**-0.5 if drawn else bound / 5
+        layer.start = stats(bound / 2, 4096, min=-bound, max=bound, std=spread)
+    return Run(layers).learn(60, begin=1.4, end=end)
+
+
+@pytest.mark.parametrize("bound", [0.125, (6 / 64) ** 0.5, (6 / 128) ** 0.5])
+def test_random_layers_that_no_optimizer_was_given_are_named_where_hardly_anything_is_learnt(bound: float) -> None:
+    (finding,) = front_in_no_optimizer(1.3, bound=bound).end()
+    assert finding.fault == "parameters_not_in_optimizer"
+    assert (finding.where.module, finding.where.parameter) == ("encoder", "encoder.0.weight")
+    assert finding.where.code == OPTIMIZER_LINE.code
+    assert "no optimizer" in finding.why
+
+
+def test_a_head_that_learns_on_top_of_them_may_be_meant() -> None:
+    assert front_in_no_optimizer(0.7).faults() == []
+
+
+def test_layers_that_were_trained_elsewhere_may_stay_as_they_are() -> None:
+    assert front_in_no_optimizer(1.3, drawn=False).faults() == []

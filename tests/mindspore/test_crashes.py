@@ -52,6 +52,15 @@ CASES: dict[str, tuple[str | None, str, str, str, str]] = {
 }
 
 
+# program → what the failed call was given
+GIVEN = {
+    "dense_shape": ("x: float32[4, 10]", "self.weight: float32[5, 20]"),
+    "dtype_of_indices": ("args[0]: float32[4, 3]", "args[1]: float32[2]"),
+    "unsupported_operator": ("x: bfloat16[2, 2]",),
+    "backward_stage": ("gradient: float32[2, 2]",),
+}
+
+
 @pytest.mark.parametrize("name", list(CASES))
 def test_a_crash_is_explained(name: str) -> None:
     stage, line, title, why, fix = CASES[name]
@@ -62,6 +71,16 @@ def test_a_crash_is_explained(name: str) -> None:
     assert title.lower() in block["title"].lower(), block
     assert why in block["why"], block
     assert any(fix in text for text in block["fix"]) or not fix, block
+    assert set(GIVEN.get(name, ())) <= set(block["inputs"]), block
+    assert block["where"]["own_code"] == (name in ("own_code", "backward_stage")), block
+    assert ("script's own code" in block["why"]) == block["where"]["own_code"], block
+
+
+def test_a_layer_that_does_not_fit_is_certain_though_the_error_comes_out_later() -> None:
+    block = crash("dense_shape")
+    assert block["where"]["module"] == "head"
+    assert block["where"]["call"] == "Dense(x)"
+    assert "cannot be trusted" not in block["why"]
 
 
 def test_synchronous_mode_is_offered_by_name_where_the_stack_cannot_be_trusted() -> None:

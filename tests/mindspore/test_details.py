@@ -12,7 +12,7 @@ import mindspore.dataset as dataset
 import numpy as np
 import pytest
 from mindspore import Tensor, mint, nn, ops
-from mindspore.amp import DynamicLossScaler
+from mindspore.amp import DynamicLossScaler, all_finite
 
 from tensight.frameworks.mindspore.adapter import MindSporeAdapter
 from tensight.frameworks.mindspore.values import tensors
@@ -206,6 +206,71 @@ def test_the_structure_of_a_step_shows_operators_with_their_cells_and_lines() ->
     assert users
     files = {graph.frames[place].file for node in users for place in graph.stacks[node.stack]}
     assert any(file.endswith("programs.py") for file in files)
+
+
+def test_functions_that_mindspore_compiles_for_itself_are_no_step_to_run_again() -> None:
+    """`all_finite` and `unscale` are under jit, and come between the gradient and the update."""
+    net = new_net()
+    update = nn.SGD(net.trainable_params(), 0.1)
+    scaler = DynamicLossScaler(512.0, 2, 200)
+    adapter = MindSporeAdapter()
+    adapter.attach(RecordingSink())
+    try:
+        gradient = ms.value_and_grad(lambda x: scaler.scale(net(x).mean()), None, update.parameters)
+        for x, _ in batches(2):
+            loss, found = gradient(x)
+            update(scaler.unscale(found))
+            assert all_finite(found)
+            scaler.unscale(loss)
+            assert adapter.shadow is not None
+            unit = adapter.shadow._unit
+            assert unit is not None
+            assert unit.kind == "gradient"
+    finally:
+        adapter.detach()
+
+
+class Viewing(nn.Cell):
+    """Views, which operators are given copies of, and indexing, which MindSpore's dispatch does not show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Dense(5, 4), nn.Dense(4, 1)
+
+    def construct(self, x: Tensor) -> Tensor:
+        hidden = ops.tanh(self.first(x))  # of three dimensions: Dense reshapes there and back
+        return ops.exp(self.last(hidden[:, -1])) * x.swapaxes(1, 2).mean()
+
+
+def test_operators_are_joined_through_views_and_indexing() -> None:
+    ms.set_seed(1)
+    net = Viewing()
+    net.set_train()
+    update = nn.SGD(net.trainable_params(), 0.1)
+    gradient = ms.value_and_grad(lambda x: net(x).mean(), None, update.parameters)
+    sink = RecordingSink()
+    sink.structure = True
+    adapter = MindSporeAdapter()
+    adapter.attach(sink)
+    try:
+        update(gradient(Tensor(np.random.RandomState(0).randn(2, 3, 5).astype("f")))[1])
+        sink.structure = False
+        adapter.depth_changed()
+    finally:
+        adapter.detach()
+    assert sink.failures == []
+    (graph,) = sink.graphs
+    assert [node.outputs for node in graph.nodes if node.kind == "input"] == [("float32[2, 3, 5]",)]
+
+    def before(name: str) -> list[str]:
+        (node,) = [node for node in graph.nodes if node.name == name]
+        return [graph.nodes[place].name for place in node.inputs]
+
+    assert before("Tanh") == ["reshape"]
+    assert before("index") == ["Tanh"]
+    (transposed,) = [node for node in graph.nodes if node.name == "transpose"]
+    assert graph.nodes[transposed.inputs[0]].kind == "input", "not the reshape, which has the same address"
+    assert all(node.outputs for node in graph.nodes), "types and ranges are no operators"
 
 
 def test_the_structure_of_a_compiled_step_is_each_network_as_a_region() -> None:

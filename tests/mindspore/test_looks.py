@@ -16,6 +16,7 @@ from mindspore import Tensor, nn, ops
 
 import tensight
 from tensight.frameworks.mindspore import inside, orders
+from tensight.records.graph import Graph
 from tensight.replay import copying, shadowing
 from tensight.runs import Run
 from tensight.session.rewind import Rewind
@@ -61,6 +62,28 @@ def insides(found: Run) -> Seen:
     return seen
 
 
+def graph_of(found: Run) -> Graph:
+    (name,) = found.readers[0].graphs
+    graph = found.readers[0].graph(name)
+    assert graph is not None
+    return graph
+
+
+def operators(found: Run) -> list[tuple[str, str, tuple[int, ...], list[str]]]:
+    """Operators of the recorded structure: name, cell, what they are given, and the user's innermost line."""
+    graph = graph_of(found)
+    assert sum(node.kind == "operator" for node in graph.nodes) > 10
+    return [
+        (
+            node.name,
+            graph.scopes[node.scope].path,
+            node.inputs,
+            [graph.frames[place].code for place in graph.stacks[node.stack]][:1] if node.stack >= 0 else [],
+        )
+        for node in graph.nodes
+    ]
+
+
 @pytest.mark.parametrize("loop", ["functional", "model"])
 def test_one_copy_shows_every_step_as_pynative_mode_does(
     loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -68,9 +91,14 @@ def test_one_copy_shows_every_step_as_pynative_mode_does(
     copies: list[int] = []
     fork = os.fork
     monkeypatch.setattr(os, "fork", lambda: copies.append(1) or fork())
-    compiled = insides(watched(lambda: run(Way("lenet", "graph", loop), STEPS), tmp_path / "graph"))
+    in_graph = watched(lambda: run(Way("lenet", "graph", loop), STEPS), tmp_path / "graph")
+    compiled = insides(in_graph)
     assert len(copies) <= 2  # what is asked of tensors may change once, after the first step
-    plain = insides(watched(lambda: run(Way("lenet", "pynative", loop), STEPS), tmp_path / "plain"))
+    in_python = watched(lambda: run(Way("lenet", "pynative", loop), STEPS), tmp_path / "plain")
+    plain = insides(in_python)
+    same = operators(in_python)
+    assert operators(in_graph)[: len(same)] == same  # of `Model.train` the copy sees the loss too
+    assert "copy of the process" in graph_of(in_graph).note
     assert set(compiled) == set(plain)
     for key, values in plain.items():
         assert compiled[key] == pytest.approx(values, rel=1e-3, abs=1e-7), key

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from tensight.frameworks.torch.label_probe import information
+from tensight.frameworks.relation import information
 from tensight.frameworks.torch.loss_facts import facts
 from tensight.frameworks.torch.room import Room
 

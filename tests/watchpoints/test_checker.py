@@ -32,6 +32,12 @@ def test_a_hit_says_where_what_and_what_was_set():
     assert not hit.recommended
 
 
+def test_a_hit_says_which_call_of_a_module_it_was():
+    info = tensor(7, "output", "encoder.0", call=1)
+    (hit,) = Training(watching("TL(max_gt=1.5) on *"), info).step(plain())
+    assert (hit.node, hit.call, hit.place) == ("encoder.0", 1, "encoder.0#1")
+
+
 def test_hits_come_in_order_of_execution_then_of_watchpoints():
     infos = [tensor(id, node=f"n{id}") for id in (1, 2, 3)]
     checker = watching("TO on *", "nan > 0 on *")

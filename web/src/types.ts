@@ -306,6 +306,7 @@ export interface Hit {
   op?: string;
   source?: Source | null;
   recommended?: boolean;
+  call?: number;
 }
 
 /** Some of the hits, in order of execution, and how many there are of each sort under the other filters. */

@@ -421,6 +421,7 @@ def explain(crash: Crash) -> dict[str, Any]:
         "op": crash.operator or None,
         "phase": crash.phase or None,
         "call": crash.call or None,
+        "own_code": crash.in_user_code,
         "file": source.file if source is not None else None,
         "line": source.line if source is not None else None,
         "code": source.code if source is not None else None,

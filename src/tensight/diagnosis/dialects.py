@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import msgspec
 
 from tensight.records import Finding, Part
 
-_MINDSPORE = tuple(
+
+def _init(one: str, other: str) -> str:
+    return f"weight_init='{one}' or '{other}'"
+
+
+_MINDSPORE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
     (re.compile(theirs), ours)
     for theirs, ours in (
         (r"torch\.nn\.utils\.clip_grad_norm_\(model\.parameters\(\), ", "ops.clip_by_global_norm(grads, "),
         (r"(?:torch\.nn\.utils\.)?clip_grad_norm_", "ops.clip_by_global_norm"),
+        (r"with torch\.no_grad\(\): p -= lr \* p\.grad", "p.set_data(p - lr * gradient)"),
         (r"detach\(\), \.data, torch\.no_grad\(\) or", "ops.stop_gradient() or"),
         (r"detach\(\) \(or \.data, no_grad\)", "ops.stop_gradient() (or the conversion)"),
         (r"\bdetach\(\)", "ops.stop_gradient()"),
@@ -28,8 +35,11 @@ _MINDSPORE = tuple(
         (r"right before loss\.backward\(\)", "inside the function whose gradient is taken"),
         (r"loss\.backward\(\)", "the gradient"),
         (r"optimizer\.step\(\)", "optimizer(grads)"),
+        (r"what backward\(\)(.*?) is called on", r"what the gradient is taken of\1"),
         (r"model\.train\(\)", "net.set_train(True)"),
+        (r"override train\(\)", "override set_train()"),
         (r"model\.eval\(\)", "net.set_train(False)"),
+        (r"([\w.]+)\.eval\(\)", r"\1.set_train(False)"),
         (r"\beval mode\b", "evaluation mode"),
         (r"model\.training\b", "net.training"),
         (r"model\.parameters\(\)", "net.trainable_params()"),
@@ -38,6 +48,7 @@ _MINDSPORE = tuple(
         (r"DataLoader\(…, num_workers=4, persistent_workers=True\)", "GeneratorDataset(…, num_parallel_workers=4)"),
         (r"a DataLoader with num_workers", "a data set with num_parallel_workers"),
         (r"\bDataLoader\b", "data set"),
+        (r"\ba (?:torch\.amp\.)?GradScaler\b", "an amp.DynamicLossScaler"),
         (r"torch\.amp\.GradScaler|\bGradScaler\b", "amp.DynamicLossScaler"),
         (r"scaler\.unscale_\(optimizer\)", "grads = scaler.unscale(grads)"),
         (r"torch\.autocast", "amp.auto_mixed_precision"),
@@ -45,6 +56,27 @@ _MINDSPORE = tuple(
         (r"torch\.(float16|float32|bfloat16)\b", r"ms.\1"),
         (r"\.float\(\)", ".astype(ms.float32)"),
         (r"\bnn\.init\.orthogonal_", "mindspore.common.initializer.Orthogonal"),
+        (r"drop nn\.init\.constant_/ones_ for weights", "leave out weight_init='ones' or a number"),
+        (r"\(nn\.init\)", "(its initializer)"),
+        (
+            r"\bnn\.init\.kaiming_normal_ / xavier_(\w)(\w+)_",
+            lambda m: _init("HeNormal", f"Xavier{m[1].upper()}{m[2]}"),
+        ),
+        (r"\bnn\.init\.xavier_normal_ / kaiming_normal_", lambda m: _init("XavierNormal", "HeNormal")),
+        (r"\bnn\.init\.kaiming_normal_", "weight_init='HeNormal'"),
+        (r"\bdim=(?=-?\d)", "axis="),
+        (r"\.unsqueeze\(", ".expand_dims("),
+        (r"\bmodule\.to\(dtype\)", "cell.to_float(dtype)"),
+        (r"\brequires_grad_\(True\)", "requires_grad = True"),
+        (r"\bcall it in forward\b", "call it in construct"),
+        (r"dist\.broadcast\(p\.data, 0\) for each", "ops.Broadcast(0)((p,)) for each"),
+        (
+            r"dist\.all_reduce\(p\.grad\); p\.grad /= dist\.get_world_size\(\)",
+            "nn.DistributedGradReducer(parameters)(grads)",
+        ),
+        (r"torch\.optim\.", "nn."),
+        (r"torch\.tensor\(…, requires_grad=True\)", "Tensor(…)"),
+        (r"torch\.tensor\(", "Tensor("),
         (r"\bnn\.Linear\b", "nn.Dense"),
         (r"\bnn\.ModuleList\b", "nn.CellList"),
         (r"\bF\.(?=[a-z])", "ops."),
@@ -67,6 +99,10 @@ def translated(text: str) -> str:
     'call net.set_train(True) at the start'
     >>> translated("freeze it: encoder.requires_grad_(False)")
     'freeze it: p.requires_grad = False for each p of encoder.get_parameters()'
+    >>> translated("the default, or nn.init.xavier_normal_ / kaiming_normal_")
+    "the default, or weight_init='XavierNormal' or 'HeNormal'"
+    >>> translated("log_softmax(x, dim=1), or target.unsqueeze(1)")
+    'log_softmax(x, axis=1), or target.expand_dims(1)'
     """
     for theirs, ours in _MINDSPORE:
         text = theirs.sub(ours, text)

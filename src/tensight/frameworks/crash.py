@@ -218,6 +218,10 @@ def _from_worker(crash: Crash) -> None:
     crash.operator, crash.call, crash.inputs, crash.module = "", "", [], None
 
 
+# the call itself is wrong, whatever is called
+_CALLED_WRONG = re.compile(r"positional argument|keyword argument|is not callable|has no attribute|unsupported operand")
+
+
 def find_call(crash: Crash, frames: list[Frame], tensors: Callable[[FrameType, ast.expr], list[Input]]) -> None:
     """Fill in the innermost call that was given tensors, as far up as the user's own line."""
     for frame, line, instruction in reversed(frames):
@@ -226,6 +230,8 @@ def find_call(crash: Crash, frames: list[Frame], tensors: Callable[[FrameType, a
         if found and expression is not None:
             crash.inputs = found
             crash.call, crash.operator = ast.unparse(expression), operator_of(expression)
+            if frame is frames[-1][0] and not _CALLED_WRONG.search(crash.message):
+                crash.in_user_code = False  # an operator leaves no frame of its own
             return
         if is_user_file(frame.f_code.co_filename):
             return

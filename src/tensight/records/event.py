@@ -20,6 +20,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       optimizer_step   part=optimizer; lr, and skipped=True when a scaler left it out
       scheduler_step   part=scheduler; lr
       scale            part=scaler; scale, overflow
+      still_scaled     part=optimizer; scale: gradients that it is given still hold the scale of the loss
       loss             part=loss name; what is known of prediction and target (see frameworks.adapter)
       labels           part=loss name; function and target alone, where nothing else of a compiled loss is seen
       scored           part=loss name; a loss without gradients: somebody measures

@@ -60,12 +60,18 @@ class Hit(msgspec.Struct, frozen=True, omit_defaults=True):
     op: str = ""
     source: Source | None = None
     recommended: bool = False
+    call: int = 0  # of a module that is called several times in a step
+
+    @property
+    def place(self) -> str:
+        """The node, and which of its calls when it is not the first: 'encoder.0#1'."""
+        return f"{self.node}#{self.call}" if self.call and self.node else self.node
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, object]] = [
             ("step", self.step),
             ("condition", self.condition),
-            ("tensor", f"{self.kind} {self.node} {self.slot}"),
+            ("tensor", f"{self.kind} {self.place} {self.slot}"),
         ]
         rows += [(name, f"{value:.6g} (set {self.threshold.get(name)})") for name, value in self.actual.items()]
         return html_rows([*rows, ("error", self.error or ""), ("note", self.note)])

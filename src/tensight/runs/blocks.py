@@ -69,7 +69,11 @@ def finding_block(finding: Finding, *, page: str = "", columns: int | None = Non
     if finding.then:
         lines += _row("then", " → ".join(finding.then), columns)
     for index, fix in enumerate(finding.fix):
-        lines += _row("fix", fix, columns) if index == 0 else _row("or", fix.removeprefix("or "), columns)
+        lines += (
+            _row("fix", fix, columns)
+            if index == 0
+            else _row("or", fix.removeprefix("or, ").removeprefix("or "), columns)
+        )
     for index, way in enumerate(finding.confirm):
         lines += _row("confirm" if index == 0 else "", way, columns)
     if page:
@@ -78,11 +82,19 @@ def finding_block(finding: Finding, *, page: str = "", columns: int | None = Non
 
 
 def hit_line(hit: Hit) -> str:
-    """One line for a hit of a watchpoint the user has set."""
+    """One line for a hit of a watchpoint the user has set.
+
+    >>> hit_line(Hit(3, 1, "", "TL", "output", "enc.0", "output.0", 7, actual={"max_gt": 2}, call=1))
+    '● step 3  TL on output enc.0#1: max_gt 2'
+    >>> hit_line(Hit(3, 1, "", "TL", "activation", "", "sigmoid.0", 7, actual={"max_gt": 2}))
+    '● step 3  TL on activation sigmoid.0 of the model: max_gt 2'
+    """
     actual = ", ".join(f"{name} {value:.6g}" for name, value in hit.actual.items())
     asked = ", ".join(f"{name} {value:.6g}" for name, value in hit.threshold.items())
     own = hit.kind in ("weight", "gradient", "frozen", "buffer")
-    name = f"{hit.node}.{hit.slot}" if own else hit.node or "the model"
+    name = f"{hit.node}.{hit.slot}" if own else hit.place or "the model"
+    if not own and not hit.op and hit.slot.partition(".")[0] not in ("output", "input", "loss", ""):
+        name = f"{hit.slot} of {name}"  # a function that the module calls
     line = f"● step {hit.step}  {hit.condition} on {hit.kind} {plain(name)}: {actual}"
     return line + (f" (set: {asked})" if asked else "") + (f"; {hit.note}" if hit.note else "")
 

@@ -205,4 +205,5 @@ class Pass:
             op=info.op,
             source=info.source,
             recommended=watch.watchpoint.recommended,
+            call=info.call,
         )

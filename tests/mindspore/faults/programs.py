@@ -9,7 +9,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
-from tests.mindspore.faults import hidden, more, others
+from tests.mindspore.faults import apart, hidden, more, others
 from tests.mindspore.faults.training import by_functions, by_model, classes, mlp, values
 
 
@@ -264,7 +264,7 @@ PROGRAMS: dict[str, Program] = {
     "exploding_loop": Program(more.exploding_loop, Expected("exploding_gradient", "state")),
     "replaced_head": Program(more.replaced_head, Expected("optimizer_holds_stale_parameters", "2.weight")),
     "broadcast_by_hand": Program(more.broadcast_by_hand, Expected("broadcast_in_loss", "(predicted - y) ** 2")),
-    "cut_encoder": Program(more.cut_encoder, Expected("detach_breaks_graph", "encoder")),
+    "cut_encoder": Program(more.cut_encoder, Expected("detach_breaks_graph", "code = ops.stop_gradient(code)")),
     "inverted_mask": Program(more.inverted_mask, Expected("attention_mask_wrong", "ops.softmax(score")),
     "layers_in_a_list": Program(hidden.layers_in_a_list, Expected("unregistered_parameters", "x = block(x)")),
     "mask_of_ones": Program(hidden.mask_of_ones, Expected("attention_mask_wrong", "ops.softmax(score")),
@@ -275,7 +275,7 @@ PROGRAMS: dict[str, Program] = {
         hidden.sorted_labels_in_a_graph, Expected("unshuffled_sorted_by_class", ".train(1, data"), graph=True
     ),
     "cut_encoder_in_a_graph": Program(
-        more.cut_encoder_in_a_graph, Expected("detach_breaks_graph", "encoder"), graph=True
+        more.cut_encoder_in_a_graph, Expected("detach_breaks_graph", "ops.stop_gradient(code) encoder"), graph=True
     ),
     "deep_sigmoids_in_a_graph": Program(
         more.deep_sigmoids_in_a_graph, Expected("vanishing_gradient", "0.weight"), graph=True
@@ -297,4 +297,14 @@ PROGRAMS: dict[str, Program] = {
     "broadcast_in_an_own_cell_in_a_graph": Program(
         others.broadcast_in_an_own_cell_in_a_graph, Expected("broadcast_in_loss", "self.net(x) - y"), graph=True
     ),
+    "labels_of_others": Program(
+        apart.labels_of_others, Expected("labels_shuffled_against_inputs", "compare(net(x), y)")
+    ),
+    "labels_of_others_in_a_graph": Program(
+        apart.labels_of_others_in_a_graph, Expected("labels_shuffled_against_inputs", ".train(1, data"), graph=True
+    ),
+    "head_alone_in_a_graph": Program(
+        apart.head_alone_in_a_graph, Expected("parameters_not_in_optimizer", "0.0.weight"), graph=True
+    ),
+    "scale_that_stays": Program(apart.scale_that_stays, Expected("gradients_not_unscaled", "update(found)")),
 }

@@ -44,6 +44,7 @@ from tensight.diagnosis.rules.labels import ConstantLabels
 from tensight.diagnosis.rules.language import PaddingNotIgnored, TargetsNotShifted
 from tensight.diagnosis.rules.leaking import GradientsOfAnotherLoss
 from tensight.diagnosis.rules.learning_rate import LrDecaysTooFast, LrIsZero, LrTooHigh, LrTooLow
+from tensight.diagnosis.rules.left_out import ParametersNotInOptimizer
 from tensight.diagnosis.rules.loss_definition import (
     BroadcastInLoss,
     NllOnProbabilities,
@@ -79,6 +80,7 @@ from tensight.diagnosis.rules.sequences import BatchAndTimeSwapped
 from tensight.diagnosis.rules.starting import CheckpointDoesNotFit, EvaluationInputsDiffer
 from tensight.diagnosis.rules.summands import SumOutweighs
 from tensight.diagnosis.rules.unreached import GradientsNeverUsed, LossReachesNothing, OutputNotUsed
+from tensight.diagnosis.rules.unscaling import GradientsNotUnscaled
 from tensight.diagnosis.rules.unused import ModuleNeverUsed
 from tensight.diagnosis.rules.vanishing import VanishingGradient
 from tensight.diagnosis.rules.waiting import DataLoadingStarvation
@@ -191,6 +193,8 @@ RULES: tuple[type[Rule], ...] = (
     OutputNotUsed,
     BatchAndTimeSwapped,
     GradientsNeverUsed,
+    ParametersNotInOptimizer,
+    GradientsNotUnscaled,
 )
 
 

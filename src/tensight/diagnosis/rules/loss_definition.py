@@ -401,7 +401,10 @@ class SumInsteadOfMean(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         site = case.losses.main()
-        if site is None or site.first.get("reduction") != "sum" or "lr_too_high" not in case.findings_of:
+        if site is None or site.first.get("reduction") != "sum":
+            return []
+        killed = "dead_relu" in case.findings_of and self._overturned(case)
+        if not killed and "lr_too_high" not in case.findings_of:
             return []
         shape = site.shape_of("prediction_shape") or ()
         terms = math.prod(shape) if site.function not in CLASS_LOSSES else (site.batch or 0)
@@ -415,8 +418,14 @@ class SumInsteadOfMean(Rule):
                 where=where(site.source, op=site.function),
                 why=f"{site.function} adds up {terms} terms (reduction='sum'): gradients are {terms} times those"
                 f" of a mean, and"
-                " with this learning rate the updates are so large that training diverges",
+                " with this learning rate the updates are so large that"
+                f" {'the layers die of them' if killed else 'training diverges'}",
                 facts=[("terms in the sum", terms), ("first loss", case.loss.first)],
                 fix=("use reduction='mean', or divide the loss by the number of terms",),
             )
         ]
+
+    @staticmethod
+    def _overturned(case: Case) -> bool:
+        """Whether a first update changed a layer by as much as the layer itself."""
+        return any(ratio > 0.5 for kept in case.beginning for _, ratio in kept.update_ratios(case.ledger))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from tensight.diagnosis.case import Case
@@ -123,6 +124,8 @@ class GradientUnderflow(Rule):
         worst: tuple[float, str | None, str, str] = (0.0, None, "", "")  # share of zeros, parameter, module, network
         steps = lost = 0
         for kept in case.deep():
+            if kept.record.loss is not None and not math.isfinite(kept.record.loss):
+                continue  # zeros there come of dividing by an infinite loss, or of a framework that swallows NaN
             found = False
             for one, info in kept.of_kind("gradient", "output_gradient"):
                 stats = one.stats

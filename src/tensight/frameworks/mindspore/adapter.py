@@ -25,6 +25,7 @@ from tensight.frameworks.mindspore.scaling import Scaling
 from tensight.frameworks.mindspore.schedules import Schedules
 from tensight.frameworks.mindspore.shadow import Shadow
 from tensight.frameworks.mindspore.swaps import Swaps
+from tensight.frameworks.mindspore.unscaling import Unscaling
 from tensight.frameworks.mindspore.updates import Updates
 from tensight.frameworks.mindspore.values import copied, measured, view
 from tensight.frameworks.mindspore.watching import Watching
@@ -64,12 +65,13 @@ class MindSporeAdapter:
         networks = self._networks = Networks(watching)
         updates = self._updates = Updates(watching, networks)
         losses = Losses(watching)
+        updates.unscaling = Unscaling(watching, losses)
         updates.schedules = Schedules(watching, self._compilable)
         graphs = Graphs(watching, networks, updates, losses)
         cells = self._cells = Cells(watching, networks, updates, losses, graphs, api._pynative_executor.requires_grad)
         self.shadow = graphs.shadow = Shadow(watching, networks, cells, api._JitExecutor)
         graphs.inside = self._inside = Inside(watching, networks, self.shadow)
-        graphs.structure = cells.listening.structure
+        graphs.structure = self._inside.structure = cells.listening.structure
         backward = Backward(watching, losses, updates, cells, self.shadow, graphs.look_into_parts)
         LossFunctions(watching, losses, cells, self._swaps)
         Clipping(watching, updates, cells, self._swaps)

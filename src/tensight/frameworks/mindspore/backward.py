@@ -77,6 +77,8 @@ class Backward:
                 self._watching.backward = outer
             if trains:
                 self._shadow.came(weights, result)
+                if self._updates.unscaling is not None:
+                    self._watching.probe("loss scale", self._updates.unscaling.came, weights, result)
                 self._watching.probe("look inside", self._look_into_parts)
                 self._watching.probe("backward", self._updates.backward_ended, self._losses.network)
             return result

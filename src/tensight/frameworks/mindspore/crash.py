@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import linecache
 import re
 from types import FrameType
 from typing import Any
 
 from mindspore import Tensor, nn
 
-from tensight.frameworks.crash import Crash, Frame, Input, find_call, is_known, operands, value_of
+from tensight.frameworks.crash import Crash, Frame, Input, find_call, is_known, operands, operator_of, value_of
 from tensight.frameworks.mindspore.networks import OPTIMIZERS
 from tensight.frameworks.mindspore.operators import public_name
 from tensight.frameworks.mindspore.values import Unjudged, dtype_name, view
@@ -39,8 +41,13 @@ def add_to(crash: Crash, frames: list[Frame]) -> None:
             crash.call, crash.inputs = crash.source.code, []
     operator = _OPERATOR.search(crash.message)
     if operator:
-        crash.operator = public_name(next(filter(None, operator.groups())))
-        crash.late = crash.phase != "compile" and not _made_here(crash, frames)
+        told = public_name(next(filter(None, operator.groups())))
+        if crash.operator not in (told, "run_op_async"):  # the error came out in a later call, given other things
+            _look_for(told, crash, frames)
+        crash.operator = told
+        crash.late = crash.phase != "compile" and not _made_here(crash, frames) and not _fits(crash)
+    elif crash.phase == "backward" and crash.in_user_code and not crash.inputs:
+        crash.inputs = _arguments(frames[-1][0])
     crash.message = _plain(crash.message)
 
 
@@ -51,6 +58,71 @@ def _made_here(crash: Crash, frames: list[Frame]) -> bool:
     names = {frame.f_code.co_name for frame, _, _ in frames}
     called = any(name in names for name in ("_run_op", "run_op_async", "construct", "__call__"))
     return called or (crash.source is not None and crash.operator in crash.source.code)
+
+
+def _fits(crash: Crash) -> bool:
+    """Whether the sizes that MindSpore complains of are those of what the running cell was given and holds."""
+    sizes = {int(size) for size in re.findall(r"': (\d+)", crash.message.partition("but got")[2].partition("\n")[0])}
+    shapes = [item.shape for item in crash.inputs if item.shape]
+    return bool(sizes) and len(shapes) > 1 and sizes <= {size for shape in shapes for size in shape}
+
+
+def _look_for(operator: str, crash: Crash, frames: list[Frame]) -> None:
+    """What the failed operator was given: by the user's innermost line if it calls it, else by the running cell."""
+    line = _call_in_line(operator, frames)
+    if line is not None:
+        crash.call, crash.inputs = line
+    elif (cell := _given_to_cell(frames)) is not None:
+        crash.call, crash.inputs = cell
+
+
+def _call_in_line(operator: str, frames: list[Frame]) -> tuple[str, list[Input]] | None:
+    for frame, line, _ in reversed(frames):
+        if not is_user_file(frame.f_code.co_filename):
+            continue
+        text = linecache.getline(frame.f_code.co_filename, line).strip().removeprefix("return ")
+        try:
+            parts = list(ast.walk(ast.parse(text)))
+        except SyntaxError:  # a statement of several lines
+            return None
+        calls = [part for part in parts if isinstance(part, (ast.Call, ast.BinOp)) and operator_of(part) == operator]
+        found = _tensors(frame, calls[0]) if len(calls) == 1 else []
+        return (ast.unparse(calls[0]), found) if found else None
+    return None
+
+
+def _given_to_cell(frames: list[Frame]) -> tuple[str, list[Input]] | None:
+    """What the innermost cell was called with, under the names of its `construct`, and its own parameters."""
+    for frame, _, _ in reversed(frames):
+        cell, given = frame.f_locals.get("self"), frame.f_locals.get("args")
+        if not isinstance(cell, nn.Cell) or not isinstance(given, tuple) or isinstance(cell, OPTIMIZERS):
+            continue
+        if frame.f_code.co_name == "__call__":
+            names = list(inspect.signature(cell.construct).parameters)
+            found: list[Input] = []
+            for name, value in zip(names, given):
+                found += _readable(name, value)
+            for name, value in cell._params.items():
+                found += _readable(f"self.{name}", value)
+            return f"{type(cell).__name__}({', '.join(names)})", found
+    return None
+
+
+def _arguments(frame: FrameType) -> list[Input]:
+    """Tensors that the function of this frame was called with: those of a `bprop`, or of a gradient's hook."""
+    code = frame.f_code
+    found: list[Input] = []
+    for name in code.co_varnames[: code.co_argcount]:
+        found += _readable(name, frame.f_locals.get(name))
+    return found
+
+
+def _readable(name: str, value: Any) -> list[Input]:
+    """A tensor as it is told; nothing where it is the result of what failed, since asking raises the error again."""
+    try:
+        return [item for item in _described(name, value) if item.shape is not None]
+    except (RuntimeError, ValueError, TypeError):
+        return []
 
 
 def _plain(message: str) -> str:
@@ -99,7 +171,7 @@ def _stage(crash: Crash, frames: list[Frame]) -> None:
 
 def _tensors(frame: FrameType, expression: ast.expr) -> list[Input]:
     found: list[Input] = []
-    for given in operands(expression):
+    for given in {ast.unparse(given): given for given in operands(expression)}.values():  # each name once
         value = value_of(given, frame)
         if is_known(value):
             try:

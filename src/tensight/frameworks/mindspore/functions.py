@@ -8,6 +8,7 @@ from mindspore import Tensor
 
 from tensight.frameworks.mindspore.attention import STEPS, Attention
 from tensight.frameworks.mindspore.watching import Watching
+from tensight.frameworks.source import user_source
 
 if TYPE_CHECKING:
     from tensight.frameworks.mindspore.cells import Cells
@@ -23,6 +24,8 @@ OPERATORS = {
     "LogSoftmax": "log_softmax", "LogSoftmaxExt": "log_softmax", "GLU": "glu",
 }  # fmt: skip
 
+_MOST_CUTS = 16
+
 
 class Functions:
     """Hears of every operator while a model runs, and tells of those that are activation functions.
@@ -34,6 +37,7 @@ class Functions:
         self._watching = watching
         self._cells = cells
         self.attention = Attention(watching, cells)
+        self._cuts: set[tuple[str, int]] = set()  # lines that were told
 
     def ran(self, name: str, args: Any, result: Any) -> None:
         """An operator has run."""
@@ -43,8 +47,29 @@ class Functions:
         function = OPERATORS.get(name)
         if function is not None:
             watching.probe("activation function", self._seen, function, args, result)
-        elif not watching.busy and not watching.backward and watching.sink.step < STEPS:
+        elif watching.busy or watching.backward or watching.sink.step >= STEPS:
+            return
+        elif name == "StopGradient":
+            watching.probe("cut", self._cut)
+        else:
             watching.probe("attention", self.attention.ran, name, args, result)
+
+    def _cut(self) -> None:
+        """A line inside a model ends the way of gradients: whether that is meant, others judge.
+
+        Outside of models it usually is: a discriminator is shown what a generator has made.
+        """
+        source = user_source()
+        if (
+            not self._cells.stack
+            or source is None
+            or (source.file, source.line) in self._cuts
+            or len(self._cuts) >= _MOST_CUTS
+        ):
+            return
+        self._cuts.add((source.file, source.line))
+        network, module = self._cells.where()
+        self._watching.sink.event("cut", network, {"module": module, "function": "stop_gradient"}, source)
 
     def _seen(self, function: str, args: Any, result: Any) -> None:
         cells = self._cells

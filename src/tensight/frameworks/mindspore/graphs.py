@@ -116,11 +116,9 @@ class Graphs:
             self._updates.keep_before(optimizer)
 
     def _keep(self, function: Any, args: Any, kwargs: Any) -> None:
-        """What a step is given, should it have to be run again; and its structure, as far as it is known."""
+        """What a step is given, should it have to be run again."""
         if self.shadow is not None:
             self.shadow.call(function, args, kwargs)
-        if self.structure is not None:
-            self.structure.outline()
 
     def _ended(
         self, network: Known, optimizers: list[Optimizer], result: Any, pair: tuple[nn.Cell, Tensor] | None
@@ -139,7 +137,11 @@ class Graphs:
             self._updates.stepped(optimizer)
 
     def _look(self, gradients: bool) -> bool:
-        return self.inside is not None and self.inside.look(gradients=gradients)
+        """Into the step that has run; of one that nobody can look into an outline alone is told."""
+        looked = self.inside is not None and self.inside.look(gradients=gradients)
+        if self.structure is not None:
+            self.structure.outline()
+        return looked
 
     def _trained(self, network: str, result: Any) -> None:
         self._losses.network = network
@@ -154,7 +156,7 @@ class Graphs:
 
         def __call__(executor: Any, *args: Any, **kwargs: Any) -> Any:
             watching = self._watching
-            if watching.busy or inside():
+            if watching.busy or inside() or of_mindspore(executor.fn):
                 return original(executor, *args, **kwargs)
             if stack:
                 watching.probe("jit", self._inside_cell, stack[-1].cell, executor)
@@ -170,8 +172,6 @@ class Graphs:
         return __call__
 
     def _inside_cell(self, known: Any, executor: Any) -> None:
-        if str(getattr(executor.fn, "__module__", "")).startswith("mindspore."):
-            return  # an operator that MindSpore itself has written so
         self._parts = True
         self._gap(known.path or known.network.name)
 
@@ -330,6 +330,11 @@ def fed_to_loss(cell: nn.Cell, args: Any) -> tuple[nn.Cell, Tensor] | None:
         return None
     loss = joined._cells.get("_loss_fn")
     return (loss, args[1]) if isinstance(loss, nn.LossBase) else None
+
+
+def of_mindspore(function: Any) -> bool:
+    """Whether MindSpore itself has written a function so: an operator, `amp.all_finite`. It is no step of the user."""
+    return str(getattr(function, "__module__", "")).startswith("mindspore.") and not is_gradient(function)
 
 
 def is_gradient(function: Any) -> bool:

@@ -15,8 +15,10 @@ import msgspec
 from tensight.frameworks.mindspore.networks import Networks
 from tensight.frameworks.mindspore.orders import Unsaid
 from tensight.frameworks.mindspore.shadow import Shadow
+from tensight.frameworks.mindspore.structure import COPIED, Structure
 from tensight.frameworks.mindspore.watching import Watching
 from tensight.records import Depth, Event, Observation, TensorInfo
+from tensight.records.graph import Graph
 
 FREE = 10
 """Looks that are taken in any case, if they are quick; after them they may take a fiftieth of the time."""
@@ -24,6 +26,7 @@ ENOUGH = 3.0
 LITTLE = 1.0  # seconds of looks that count for nothing: a short training is looked into in every step
 SHARE = 0.02
 STUCK = 2  # copies that may get stuck before no other is made
+LONG = 20.0  # seconds that a training was held up by one of them, after which no other is made either
 FRESH = 50  # looks after which a copy that stays is made anew: of the user's own variables it knows nothing new
 _SEEN = frozenset({"weight", "frozen", "buffer"})  # a step that updates by itself does so in the copy too
 _OUTSIDE = frozenset({"loss", "prediction", "target"})  # seen outside where only a part is compiled
@@ -36,6 +39,8 @@ class Told(msgspec.Struct):
     tensors: list[TensorInfo] = []
     observations: list[Observation] = []
     events: list[Event] = []
+    graph: Graph | None = None
+    scalars: dict[str, float] = {}
     trouble: str = ""
     worked: float = 0.0  # seconds of computing: where many share a core, a look takes longer than it costs
 
@@ -47,6 +52,7 @@ class Inside:
         self._watching = watching
         self._networks = networks
         self._shadow = shadow
+        self.structure: Structure | None = None
         self._known: dict[_Key, TensorInfo] = {}
         self._looks = 0
         self._spent = 0.0
@@ -71,7 +77,7 @@ class Inside:
         self._looks += 1
         answer = self._answer(self._shadow.copier)
         took = time.monotonic() - begun
-        if answer is None and self._stuck < STUCK:
+        if answer is None and self._stuck < STUCK and took < LONG:
             self._stuck += 1  # another copy may do better
             self.end()
             return False
@@ -131,12 +137,22 @@ class Inside:
         trouble = ""
         if order:
             try:
-                sink.step = self._shadow.obey(order)
+                sink.step, sink.structure = self._shadow.obey(order)
             except Exception as error:
                 trouble = f"{type(error).__name__}: {error}".splitlines()[0]
+        else:
+            sink.structure = sink.before.structure
+        structure = self.structure if sink.structure else None
+        if structure is not None:
+            structure.note = COPIED
         trouble = trouble or self._shadow.run_observed(sink)
+        sink.structure = False
+        if structure is not None:
+            structure.over()
         worked = time.process_time() - begun
-        return msgspec.msgpack.encode(Told(sink.tensors, sink.observations, sink.events, trouble, worked))
+        return msgspec.msgpack.encode(
+            Told(sink.tensors, sink.observations, sink.events, sink.seen_graph, sink.scalars, trouble, worked)
+        )
 
     # in the training
 
@@ -159,6 +175,10 @@ class Inside:
                 known = self._known[key] = msgspec.structs.replace(info, id=sink.new_id())
                 sink.tensor(known)
             sink.observe(known.id, one.stats, one.phase, one.shape)
+        if told.graph is not None and self.structure is not None and not part:
+            self.structure.tell(told.graph)
+        for name, value in told.scalars.items():
+            sink.scalar(name, value)
         for event in told.events:
             if not (part and event.kind == "loss"):
                 sink.event(event.kind, event.part, event.values, event.source)
@@ -188,6 +208,15 @@ class Collecting:
         self.tensors: list[TensorInfo] = []
         self.observations: list[Observation] = []
         self.events: list[Event] = []
+        self.seen_graph: Graph | None = None
+        self.scalars: dict[str, float] = {}
+
+    def graph(self, graph: Graph) -> None:
+        self.seen_graph = graph
+
+    def scalar(self, name: str, value: float) -> None:
+        if name.startswith("probe/"):  # the rest is told by the training itself
+            self.scalars[name] = value
 
     def new_id(self) -> int:
         return len(self.tensors)
@@ -202,7 +231,7 @@ class Collecting:
         self.observations.append(Observation(tensor, len(self.observations), stats, phase, 0, shape))
 
     def event(self, kind: str, part: str = "", values: Any = None, source: Any = None) -> None:
-        if kind in ("loss", "attention"):
+        if kind in ("loss", "attention", "cut"):
             self.events.append(Event(kind, 0, part, dict(values or {}), source))
 
     def __getattr__(self, name: str) -> Callable[..., None]:

@@ -14,6 +14,7 @@ from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.mindspore.attention import shift
 from tensight.frameworks.mindspore.values import number, view, widened
 from tensight.frameworks.mindspore.watching import Slot, Watching, free_name
+from tensight.frameworks.relation import MOST_AT_ONCE, Gathered
 from tensight.frameworks.source import user_source
 from tensight.records import Part
 from tensight.records.event import Value
@@ -56,11 +57,13 @@ class Losses:
         self._slots: dict[tuple[str, str], Slot] = {}
         self._made: tuple[int, str] = (0, "")  # address of the last activation, and what made it
         self._input: weakref.ref[Tensor] | None = None
+        self._gathered = Gathered()  # inputs and labels, to ask whether they belong together
         self.network = ""  # that was called last
         self.tokens: list[Array] = []  # the whole numbers that the model was fed last; of the first steps only
         self.value: float | None = None
         self.by_hand: Callable[[float], None] | None = None  # told of a loss that no loss function made
         self._called = False  # a loss function, since the last backward pass
+        self.factor = 1.0  # of the last loss: what a scaler multiplied it with
         self.scaled: tuple[weakref.ref[Tensor], float] | None = None  # a loss and what a scaler multiplied it with
 
     def forget_slots(self) -> None:
@@ -90,6 +93,7 @@ class Losses:
         self._called = True
         name = self._name(cell)
         given = [arg for arg in args if isinstance(arg, Tensor)]
+        self._gather(given)
         if not (watching.all or watching.sink.step < FIRST) or not given:
             return
         function = type(cell).__name__
@@ -100,12 +104,29 @@ class Losses:
         watching = self._watching
         self._called = True
         given = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, Tensor)]
+        self._gather(given)
         if function not in self._functions:
             self._functions.add(function)
             watching.sink.part(Part("loss", function, function, {}, user_source()))
         if (watching.all or watching.sink.step < FIRST) and given:
             reduction = kwargs.get("reduction")
             self._tell_of(function, function, reduction if isinstance(reduction, str) else "mean", given, result)
+
+    def _gather(self, given: list[Tensor]) -> None:
+        """Labels of the batch that the model was fed last, until the first samples are together."""
+        fed = self._input() if self._input is not None else None
+        if self._gathered.done or fed is None or len(given) < 2 or not 1 <= given[1].ndim <= 2:
+            return
+        target, inputs = view(given[1]), view(fed)
+        if target.ndim == 2:
+            if target.shape[1] != 1 or target.dtype.kind != "f":
+                return
+            target = target[:, 0]
+        if inputs.dtype.kind != "f" or inputs.ndim < 2 or len(inputs) != len(target) or target.dtype.kind not in "iuf":
+            return
+        found = self._gathered.add(inputs[:MOST_AT_ONCE], target[:MOST_AT_ONCE])
+        if found is not None:
+            self._watching.sink.scalar("probe/label_information", found)
 
     def labels(self, cell: nn.Cell, target: Tensor) -> None:
         """A compiled step hands this to its loss: what the loss itself does is not seen."""
@@ -141,8 +162,10 @@ class Losses:
         """What a gradient may be taken of was computed: remember it as a number, not as a tensor."""
         first = output[0] if isinstance(output, (tuple, list)) and output else output
         self.value = number(first) if isinstance(first, Tensor) else None
+        self.factor = 1.0
         if self.value is not None and self.scaled is not None and self.scaled[0]() is first:
-            self.value /= self.scaled[1]
+            self.factor = self.scaled[1]
+            self.value /= self.factor
         self.scaled = None
 
     def tell(self) -> None:

@@ -32,6 +32,7 @@ class Order(msgspec.Struct):
     kwargs: Any
     weights: list[Array | None]
     random: Array | None
+    structure: bool = False
 
 
 class _Written(msgspec.Struct):
@@ -42,12 +43,13 @@ class _Written(msgspec.Struct):
 def written(order: Order) -> bytes:
     """Only ever read by a copy of this very process: pickle is safe here."""
     args, kwargs = _written(order.args), _written(order.kwargs)
-    return pickle.dumps((order.step, args, kwargs, order.weights, order.random), protocol=pickle.HIGHEST_PROTOCOL)
+    parts = (order.step, args, kwargs, order.weights, order.random, order.structure)
+    return pickle.dumps(parts, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def read(data: bytes) -> Order:
-    step, args, kwargs, weights, random = pickle.loads(data)
-    return Order(step, _read(args), _read(kwargs), weights, random)
+    step, args, kwargs, weights, random, structure = pickle.loads(data)
+    return Order(step, _read(args), _read(kwargs), weights, random, structure)
 
 
 def _written(value: Any) -> Any:

@@ -147,7 +147,8 @@ class Shadow:
         held = [
             weight.before if weight.before is not None else self._now(weight) for weight in self._networks.weights()
         ]
-        return orders.written(orders.Order(unit.step, unit.args, unit.kwargs, held, unit.random))
+        structure = bool(self._watching.sink.structure)
+        return orders.written(orders.Order(unit.step, unit.args, unit.kwargs, held, unit.random, structure))
 
     def _now(self, weight: Weight) -> Array | None:
         tensor = weight.ref()
@@ -225,14 +226,17 @@ class Shadow:
 
         self._executor.__call__ = plainly
 
-    def obey(self, data: bytes) -> int:
-        """In a copy that stays: be as the training was when the step of this order began; which step that is."""
+    def obey(self, data: bytes) -> tuple[int, bool]:
+        """In a copy that stays: be as the training was when the step of this order began.
+
+        Answers which step that is, and whether its structure is asked for.
+        """
         unit, order = self._unit, orders.read(data)
         assert unit is not None
         unit.step, unit.args, unit.kwargs, unit.random = order.step, order.args, order.kwargs, order.random
         for weight, value in zip(self._networks.weights(), order.weights):
             weight.before = value
-        return order.step
+        return order.step, order.structure
 
     def _put_random_back(self) -> None:
         unit = self._unit

@@ -12,10 +12,11 @@ from mindspore import Tensor
 
 from tensight.frameworks.mindspore.networks import Networks
 from tensight.frameworks.mindspore.operators import MOVES, Call, public_name
+from tensight.frameworks.mindspore.origins import Origins
 from tensight.frameworks.mindspore.values import dtype_name
 from tensight.frameworks.mindspore.watching import Watching
 from tensight.frameworks.source import is_user_file, source_of
-from tensight.records.graph import Frame, NodeKind
+from tensight.records.graph import Frame, Graph, NodeKind
 from tensight.records.graph_builder import GraphBuilder
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 _MOST_FRAMES = 60
 _NOTE = "operators of the forward pass; MindSpore shows only a part of its backward operators, and they are left out"
 _COMPILED = "compiled code runs outside Python: each network is one region; run in PyNative mode to see its operators"
+COPIED = (
+    "operators of the forward pass, seen where a copy of the process ran the same code as Python: the compiled code may"
+    " join or replace some"
+)
 
 
 class Structure:
@@ -34,26 +39,27 @@ class Structure:
         self._networks = networks
         self._cells = cells
         self._builder: GraphBuilder | None = None
-        self._nodes: dict[int, int] = {}  # address of a tensor → the node that gave it
-        self._alive: list[Tensor] = []  # so that no address is used twice while the step is looked at
+        self._origins = Origins()
         self._told = False
+        self.note = _NOTE
 
     @property
     def wanted(self) -> bool:
         return bool(getattr(self._watching.sink, "structure", False)) and not self._told
 
     def seen(self, call: Call) -> None:
-        if self._cells.phase != "forward":
-            return
+        if self._cells.phase != "forward" or not call.outputs:
+            return  # the others ask for a type or a range
         if self._builder is None:
             step = self._watching.sink.step
             passing = {name for name in MOVES if name != "embedding"}
             self._builder = GraphBuilder(f"step {step}", step, passing=passing)
             self._hold()
         builder = self._builder
-        known = self._cells.stack[-1].cell if self._cells.stack else None
-        scope = builder.scope(call.network, call.module, "" if known is None else known.type)
-        inputs = [self._source(tensor) for tensor in call.inputs]
+        for frame in self._cells.stack:  # those around it too, which may have no operator of their own
+            builder.scope(frame.cell.network.name, frame.cell.path, frame.cell.type)
+        scope = builder.scope(call.network, call.module)
+        inputs = [self._source(tensor, scope) for tensor in call.inputs]
         node = builder.add(
             call.primitive if public_name(call.primitive) not in MOVES else public_name(call.primitive),
             scope,
@@ -62,19 +68,23 @@ class Structure:
             stack=self._stack(),
         )
         for tensor in call.outputs:
-            self._nodes[tensor.data_ptr()] = node
-            self._alive.append(tensor)
+            self._origins.add(tensor, node)
 
     def over(self) -> None:
         """The step may be over: tell what was seen."""
         if self.wanted or self._told:
             return
         if self._builder is not None:
-            self._watching.sink.graph(self._builder.build(_NOTE))
+            self._watching.sink.graph(self._builder.build(self.note))
             self._told = True
         self._builder = None
-        self._nodes.clear()
-        self._alive.clear()
+        self._origins.clear()
+
+    def tell(self, graph: Graph) -> None:
+        """What a copy has seen of a compiled step, when the sink asks for it."""
+        if self.wanted:
+            self._watching.sink.graph(graph)
+            self._told = True
 
     def outline(self) -> None:
         """In a step of compiled code: each network as one region with what it holds, when the sink asks for it."""
@@ -106,24 +116,28 @@ class Structure:
                     home = self._builder.scope(network.name, weight.node, weight.type)
                     kind: NodeKind = "buffer" if weight.kind == "buffer" else "parameter"
                     node = self._builder.add(weight.slot, home, kind=kind, outputs=[words(tensor)])
-                    self._nodes[tensor.data_ptr()] = node
+                    self._origins.hold(tensor, node)
 
-    def _source(self, tensor: Tensor) -> int:
-        node = self._nodes.get(tensor.data_ptr())
+    def _source(self, tensor: Tensor, scope: int) -> int:
+        node = self._origins.node(tensor)
         if node is not None:
             return node
-        assert self._builder is not None
+        builder = self._builder
+        assert builder is not None
         if tensor.size <= 1:
             return -1  # numbers of the program
-        node = self._builder.add("input", self._builder.scope("", ""), kind="input", outputs=[words(tensor)])
-        self._nodes[tensor.data_ptr()] = node
-        self._alive.append(tensor)
+        whole = self._origins.whole(tensor)
+        if whole is not None:
+            node = builder.add("index", scope, inputs=[whole], outputs=[words(tensor)], stack=self._stack(5))
+        else:
+            node = builder.add("input", builder.scope("", ""), kind="input", outputs=[words(tensor)])
+        self._origins.add(tensor, node)
         return node
 
-    def _stack(self) -> int:
+    def _stack(self, above: int = 4) -> int:
         assert self._builder is not None
         frames: list[Frame] = []
-        frame: FrameType | None = sys._getframe(4)
+        frame: FrameType | None = sys._getframe(above)
         while frame is not None and len(frames) < _MOST_FRAMES:
             file = frame.f_code.co_filename
             if is_user_file(file):

@@ -12,6 +12,7 @@ from mindspore import Parameter, Tensor, nn
 
 from tensight.frameworks.mindspore.networks import OPTIMIZERS, Known, Networks
 from tensight.frameworks.mindspore.schedules import Schedules
+from tensight.frameworks.mindspore.unscaling import Unscaling
 from tensight.frameworks.mindspore.values import Unjudged, number, view
 from tensight.frameworks.mindspore.watching import Watching, free_name
 from tensight.frameworks.source import user_source
@@ -53,6 +54,7 @@ class Updates:
         self.pending = 0  # backward passes since the last update
         self.steps = 0  # of all optimizers
         self.schedules: Schedules | None = None
+        self.unscaling: Unscaling | None = None
 
     # finding
 
@@ -133,8 +135,10 @@ class Updates:
         optimizer = self.find(cell)
         watching = self._watching
         self.read_rates(optimizer)
+        gradients = args[0] if args else next(iter(kwargs.values()), ())
+        if self.unscaling is not None:
+            watching.probe("loss scale", self.unscaling.used, optimizer.name, cell, gradients)
         if watching.some:
-            gradients = args[0] if args else next(iter(kwargs.values()), ())
             scale = float(getattr(cell, "loss_scale", 1.0) or 1.0)
             for parameter, gradient in zip(optimizer.parameters(), gradients):
                 known = self._networks.stranger(parameter)

@@ -1,26 +1,11 @@
-"""Whether inputs say anything about their labels: asked once, of the first samples, without the network.
-
-The nearest neighbours of a sample share its label more often than chance when inputs and labels belong together, also
-where the relation is not linear. When they do not, the labels may be shuffled against the inputs.
-"""
+"""Samples and labels of the first steps for the question whether they belong together (see `relation`)."""
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
+from tensight.frameworks.relation import MOST_AT_ONCE, Gathered
 from tensight.frameworks.torch.watching import Watching, to_numpy
-
-SAMPLES = 400
-MOST_AT_ONCE = 2 * SAMPLES  # rows of one batch: some may be there twice
-FEWEST = 200
-FEATURES = 256
-NEIGHBOURS = 5
-ROWS = 50  # of distances at once
-SURE = 3.0  # standard deviations above chance
-OF_MANY = 4.5  # the same for the largest of a thousand
-MOST_FEATURES = 48
-MOST_KINDS = 10
 
 
 class LabelProbe:
@@ -28,13 +13,10 @@ class LabelProbe:
 
     def __init__(self, watching: Watching) -> None:
         self.watching = watching
-        self._inputs: list[np.ndarray] = []
-        self._labels: list[np.ndarray] = []
-        self._count = 0
-        self._done = False
+        self._gathered = Gathered()
 
     def look(self, inputs: list[torch.Tensor], target: torch.Tensor | None) -> None:
-        if self._done or target is None or target.is_complex() or not 1 <= target.dim() <= 2:
+        if self._gathered.done or target is None or target.is_complex() or not 1 <= target.dim() <= 2:
             return
         if target.dim() == 2:
             if target.shape[1] != 1 or not target.is_floating_point():
@@ -43,121 +25,7 @@ class LabelProbe:
         fed = next((tensor for tensor in inputs if tensor.shape[:1] == target.shape), None)
         if fed is None or not fed.is_floating_point() or fed.dim() < 2 or fed.device.type != "cpu":
             return
-        values = fed.detach().reshape(len(fed), -1)[:MOST_AT_ONCE]
-        width = values.shape[1]
-        if width > FEATURES:
-            values = values[:, :: -(-width // FEATURES)]
-        self._inputs.append(to_numpy(values, copy=False).astype(np.float32))
-        self._labels.append(to_numpy(target[:MOST_AT_ONCE], copy=False).astype(np.float64))
-        self._count += len(values)
-        if self._count >= SAMPLES:
-            self._done = True
-            labels = np.concatenate(self._labels)
-            ask = information if (labels == labels.round()).all() else explained
-            found = ask(np.concatenate(self._inputs), labels)
-            self._inputs, self._labels = [], []
-            if found is not None:
-                self.watching.sink.scalar("probe/label_information", found)
-
-
-def information(inputs: np.ndarray, labels: np.ndarray) -> float | None:
-    """How much better than chance neighbours tell labels: 0 not at all, 1 always; None when it cannot be asked.
-
-    >>> rows = np.random.default_rng(0).normal(size=(400, 4)).astype(np.float32)
-    >>> information(rows, (rows[:, 0] > 0).astype(int)) > 0.3
-    True
-    >>> information(rows, np.random.default_rng(1).integers(0, 2, 400))
-    0.0
-    """
-    if not np.isfinite(inputs).all():
-        return None
-    # a sample that was drawn twice would be its own neighbour
-    inputs, first = np.unique(inputs, axis=0, return_index=True)
-    labels = labels[first]
-    if len(labels) < FEWEST:
-        return None
-    inputs, labels = inputs[:SAMPLES], labels[:SAMPLES]
-    _, counts = np.unique(labels, return_counts=True)
-    shares = counts / len(labels)
-    chance = float((shares**2).sum())
-    if len(shares) < 2 or len(shares) > len(labels) / 10 or chance > 0.9:
-        return None
-    nearest = _nearest(inputs)
-    same = float((labels[nearest] == labels[:, None]).mean())
-    spread = (chance * (1 - chance) / len(labels)) ** 0.5
-    if same > chance + SURE * spread:
-        return max(0.0, (same - chance) / (1 - chance))
-    kinds = np.unique(labels)[:MOST_KINDS]
-    return _products(inputs, (labels[:, None] == kinds).astype(np.float64))
-
-
-def explained(inputs: np.ndarray, values: np.ndarray) -> float | None:
-    """The same for measured values: how much of their variance neighbours, or a straight line, explain.
-
-    >>> rows = np.random.default_rng(0).normal(size=(400, 3)).astype(np.float32)
-    >>> explained(rows, rows[:, 0] * 2.0) > 0.3
-    True
-    >>> explained(rows, np.random.default_rng(1).normal(size=400))
-    0.0
-    """
-    if not np.isfinite(inputs).all() or not np.isfinite(values).all():
-        return None
-    inputs, first = np.unique(inputs, axis=0, return_index=True)
-    values = values[first]
-    if len(values) < FEWEST or values.std() < 1e-12:
-        return None
-    inputs, values = inputs[:SAMPLES], (values[:SAMPLES] - values[:SAMPLES].mean()) / values[:SAMPLES].std()
-    guessed = values[_nearest(inputs)].mean(axis=1)
-    together = float(np.corrcoef(guessed, values)[0, 1]) if guessed.std() > 0 else 0.0
-    single = (
-        np.abs(np.corrcoef(inputs.T.astype(np.float64), values)[-1, :-1]) if inputs.std(axis=0).all() else np.zeros(1)
-    )
-    chance = len(values) ** -0.5
-    if together > SURE * chance or float(np.nan_to_num(single).max()) > (SURE + 1) * chance:
-        return max(together, float(np.nan_to_num(single).max()))
-    return _products(inputs, values)
-
-
-def _products(inputs: np.ndarray, values: np.ndarray) -> float:
-    """The closest relation of values to a feature, or to the product of two; 0 when chance explains it.
-
-    Several columns of values are looked at together. Products are made one feature at a time: all at once they are
-    megabytes, which a small training would not take by itself.
-    """
-    features = inputs[:, :MOST_FEATURES].astype(np.float64)
-    features = features[:, features.std(axis=0) > 1e-9]
-    values = values.reshape(len(values), -1)
-    values = values[:, values.std(axis=0) > 1e-12]
-    if not features.size or not values.size:
-        return 0.0
-    features = _standardised(features)
-    values = _standardised(values)
-    closest = float(np.abs(_inner(features, values)).max())
-    for first in range(features.shape[1]):
-        candidates = features[:, first:] * features[:, first, None]
-        candidates = candidates[:, candidates.std(axis=0) > 1e-9]
-        if candidates.size:
-            closest = max(closest, float(np.abs(_inner(_standardised(candidates), values)).max()))
-    closest /= len(values)
-    return closest if closest > OF_MANY * len(values) ** -0.5 else 0.0
-
-
-def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Columns with columns. Not by BLAS: NumPy brings one of its own, which a training seldom uses."""
-    return np.einsum("ki,kj->ij", a, b)
-
-
-def _standardised(columns: np.ndarray) -> np.ndarray:
-    return (columns - columns.mean(axis=0)) / columns.std(axis=0)
-
-
-def _nearest(inputs: np.ndarray) -> np.ndarray:
-    scaled = (inputs - inputs.mean(axis=0)) / (inputs.std(axis=0) + 1e-6)
-    squares = (scaled**2).sum(axis=1)
-    found = []
-    for begin in range(0, len(scaled), ROWS):
-        rows = slice(begin, begin + ROWS)
-        distance = squares[rows, None] + squares[None, :] - 2 * _inner(scaled[rows].T, scaled.T)
-        np.fill_diagonal(distance[:, begin:], np.inf)
-        found.append(np.argpartition(distance, NEIGHBOURS, axis=1)[:, :NEIGHBOURS])
-    return np.concatenate(found)
+        values, labels = fed.detach()[:MOST_AT_ONCE], target[:MOST_AT_ONCE]
+        found = self._gathered.add(to_numpy(values, copy=False), to_numpy(labels, copy=False))
+        if found is not None:
+            self.watching.sink.scalar("probe/label_information", found)

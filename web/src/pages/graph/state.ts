@@ -166,7 +166,9 @@ async function place(group: GraphGroup, whole: boolean, query: Query, across = !
   const sizes = group.boxes.map((box, index): [number, number] => {
     const within = inside[index];
     const [width, height] = size(box, whole);
-    return within ? [Math.max(within.width, width + 20), within.height + HEAD] : [width, height];
+    if (!within) return [width, height];
+    const type = box.type === "" ? 0 : (short(box.type, 30) + 2) * LETTER * 0.86; // an open box has it beside its name
+    return [Math.max(within.width, width + 20, short(box.label, 30) * LETTER + type + 66), within.height + HEAD];
   });
   const laid = await lay({ sizes, links: group.links.map((link) => [link.source, link.target]), across });
   return {

@@ -5,6 +5,9 @@ import { control, lastStep, rows, summary } from "../../state";
 import { count, duration, shown, value, when } from "../../text";
 import { Ranks } from "./ranks";
 
+// what rules need to know of a framework, and says nothing to its user
+const INNER = new Set(["absent_gradients", "unknown_names"]);
+
 function Line({ name, children }: { name: string; children: ComponentChildren }): JSX.Element {
   return (
     <>
@@ -105,6 +108,7 @@ export function About(): JSX.Element {
                   <td class="name">{shown(one.name)}</td>
                   <td class="wrap">
                     {Object.entries(one.settings ?? {})
+                      .filter(([name]) => !INNER.has(name))
                       .map(([name, set]) => `${shown(name)} ${value(set)}`)
                       .join(", ")}
                   </td>

@@ -292,7 +292,7 @@ function Row({ hit, list, index }: { hit: Hit; list: readonly Hit[]; index: numb
         <td class="muted">{hit.kind.replace("_", " ")}</td>
         <td>
           <span class="name wrap">
-            {nodeName(hit.node)} <span class="muted">{hit.op && hit.kind.startsWith("operator") ? `${shown(hit.op, 80)} ` : ""}{shown(hit.slot, 80)}</span>
+            {nodeName(hit.node)}{hit.call ? `#${hit.call}` : ""} <span class="muted">{hit.op && hit.kind.startsWith("operator") ? `${shown(hit.op, 80)} ` : ""}{shown(hit.slot, 80)}</span>
           </span>
         </td>
         <td>

@@ -62,7 +62,8 @@ function Choose(): JSX.Element {
             <button class="link" onClick={() => view(row.info.id)}>
               <span class="name">{shown(row.name || row.info.slot, 200)}</span>{" "}
               <span class="muted">
-                {row.info.kind.replace("_", " ")} {shown(row.info.slot, 60)}
+                {row.info.kind.replace("_", " ")} {row.info.op ? `${shown(row.info.op, 80)} ` : ""}
+                {shown(row.info.slot, 60)}
               </span>
             </button>
           </li>
