@@ -25,6 +25,8 @@ PATIENCE = 60.0
 """Seconds the training waits for the copy. A copy that does not answer is ended, and no other is made."""
 
 
+LOOK = 15.0
+"""Seconds it waits for a look at a step that is not known to be bad: that much is no look worth."""
 STILL = 4.0
 """Seconds without any work after which a copy is taken to be stuck: a lock was held by a thread it does not have."""
 TRIES = 3
@@ -41,7 +43,7 @@ class Follower:
 
     def ask(self, order: bytes) -> bytes | None:
         """Its answer: None when it takes too long, b'' when it is gone."""
-        return self._copy.ask(order, PATIENCE, still=STILL)
+        return self._copy.ask(order, LOOK, still=STILL)
 
     def end(self) -> None:
         self._copy.end()
