@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tensight.records import Event, Module, Observation, Source, StepRecord
-from tests.diagnosis.builders import BACKWARD_LINE, LOSS_LINE, Layer, Run, stats
+import pytest
+
+from tensight.records import Event, Module, Observation, Part, Source, StepRecord
+from tests.diagnosis.builders import BACKWARD_LINE, LOSS_LINE, Layer, Run, nan, stats
 
 DROPOUT = Module("drop", "Dropout", settings={"p": 0.5})
 EVAL_LINE = Source("train.py", 16, "model.eval()")
@@ -103,6 +105,16 @@ def test_underflow_under_autocast_is_placed_where_the_loss_is_not_scaled() -> No
     assert finding.where.code == BACKWARD_LINE.code
 
 
+@pytest.mark.parametrize(("enabled", "faults"), [(False, ["fp16_gradient_underflow"]), (True, [])])
+def test_a_scaler_that_is_switched_off_scales_nothing(enabled: bool, faults: list[str]) -> None:
+    layers = [Layer("fc1", dtype="float16"), Layer("fc2", dtype="float16")]
+    for layer in layers:
+        layer.gradient = stats(1e-8, 256, zero=200)
+    run = Run(layers)
+    run.engine.part(Part("scaler", "GradScaler", "GradScaler", {"enabled": enabled}))
+    assert [fault for fault in run.stall(30).faults() if fault == "fp16_gradient_underflow"] == faults
+
+
 def _scaled(run: Run, scale: float, overflow: bool, *, clip: bool = False, unscale: bool = False) -> None:
     *first, _ = run.events()
     events = [*first]
@@ -121,6 +133,40 @@ def test_a_scale_that_only_falls_is_named() -> None:
     for at in range(20):
         _scaled(run, 65536.0 / 2**at, True)
     assert run.faults() == ["loss_scale_keeps_falling"]
+
+
+def _left_out(steps: int, scale: float = 65536.0) -> Run:
+    """All updates are left out, and the scale is halved each time."""
+    run = Run()
+    run.layers[0].gradient = nan(256)
+    for layer in run.layers:
+        layer.update = 0.0
+    for at in range(steps):
+        _scaled(run, scale / 2 ** (at + 1), True)
+    return run
+
+
+def test_what_makes_gradients_bad_at_every_scale_is_named_since_the_first_update_that_was_left_out() -> None:
+    run = _left_out(20)
+    bad = run.engine.case.trouble.left_out
+    assert bad is not None
+    assert (bad.step, bad.began, run.engine.case.trouble.first) == (11, 0, None)
+    line = Source("train.py", 25, "return d.pow(2).sum(-1).sqrt()")
+    facts = {"in.0.zero": 8, "in.0.count": 64, "in.0.min": 0.0, "in.0.max": 4.0, "node": "SqrtBackward0", "bad_nan": 8}
+    run.replay("aten.sqrt", bad.step, phase="backward", source=line, facts=facts)
+    (finding,) = run.end()
+    assert (finding.fault, finding.category, finding.since_step) == ("sqrt_zero_gradient", "numeric-nonfinite", 0)
+    assert finding.where.line == 25
+    assert "loss scale keeps falling" in finding.why
+
+
+def test_without_a_look_at_the_operator_the_scale_is_what_is_named() -> None:
+    assert _left_out(20).faults() == ["loss_scale_keeps_falling"]
+
+
+@pytest.mark.parametrize(("steps", "scale"), [(11, 65536.0), (20, 2.0**40)])
+def test_a_scale_that_has_yet_to_find_its_size_is_no_trouble(steps: int, scale: float) -> None:
+    assert _left_out(steps, scale).engine.case.trouble.left_out is None
 
 
 def test_clipping_of_scaled_gradients_is_named_at_its_line() -> None:
