@@ -21,7 +21,7 @@ def guided(
     steps: int = 60,
     first: int = 0,
 ) -> Run:
-    """A training that asks a frozen teacher in each step from the `first` on, and marks one of its weights in every tenth."""
+    """A training that asks a frozen teacher in each step from `first` on, and marks a weight of it in every tenth."""
     run = Run()
     weight = Parameter(name, (8, 8), dtype, trainable=False, module="fc1")
     parts = (Module("", "Teacher"), Module("fc1", "Linear", source=Source("train.py", 12)), *modules)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tensight.records import Event, Module, Observation, Part, Source, StepRecord
-from tests.diagnosis.builders import BACKWARD_LINE, LOSS_LINE, Layer, Run, nan, stats
+from tests.diagnosis.builders import BACKWARD_LINE, LOSS_LINE, STEP_LINE, Layer, Run, nan, stats
 
 DROPOUT = Module("drop", "Dropout", settings={"p": 0.5})
 EVAL_LINE = Source("train.py", 16, "model.eval()")
@@ -126,6 +128,39 @@ def _scaled(run: Run, scale: float, overflow: bool, *, clip: bool = False, unsca
     events.append(Event("scale", part="scaler", values={"scale": scale, "overflow": overflow}))
     run.scalars["scale"] = scale
     run.train(1.0, events=events)
+
+
+def _past_the_scaler(*, unscaled: bool = False, update: float = 0.512, runs_away: bool = True) -> Run:
+    """The loss is scaled by 1024, and the optimizer steps by itself; its gradients are 0.01, its weights 0.2."""
+    run = Run()
+    for layer in run.layers:
+        layer.update = update / 0.2
+    for at in range(20):
+        first, loss, zero, backward, step = run.events()
+        backward = Event("backward", part="net", values={"cleared": True, "scale": 1024.0}, source=BACKWARD_LINE)
+        taken = [Event("unscale", part="SGD")] if unscaled else []
+        run.train(1.4 * 10.0**at if runs_away else 1.4 - at / 20, events=[first, loss, zero, backward, *taken, step])
+    return run
+
+
+def test_an_optimizer_that_steps_past_its_scaler_is_named_and_not_its_rate() -> None:
+    run = _past_the_scaler()
+    (finding,) = run.end()
+    assert (finding.fault, finding.category, finding.since_step) == ("scaled_gradients_used", "precision", 0)
+    assert finding.where.code == STEP_LINE.code
+    assert "scaler.step" in finding.fix[0]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        {"unscaled": True},
+        {"update": 0.512 / 1024},  # divided by hand
+        {"runs_away": False},  # no harm is done: Adam divides by the size of its gradients again
+    ],
+)
+def test_updates_by_gradients_that_were_unscaled_or_do_no_harm_are_left_alone(run: dict[str, Any]) -> None:
+    assert "scaled_gradients_used" not in _past_the_scaler(**run).faults()
 
 
 def test_a_scale_that_only_falls_is_named() -> None:

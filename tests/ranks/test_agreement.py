@@ -107,7 +107,8 @@ def test_a_rank_that_leaves_out_an_update_is_known_by_its_backward_passes() -> N
 
     ranks = [
         msgspec.structs.replace(
-            one, checks=tuple(msgspec.structs.replace(check, passes=passes(one.rank, check.update)) for check in one.checks)
+            one,
+            checks=tuple(msgspec.structs.replace(check, passes=passes(one.rank, check.update)) for check in one.checks),
         )
         for one in told("gradient", [1, 2, 3], [1, 2, 9])
     ]

@@ -138,9 +138,7 @@ def _update_left_out(event: Event, wrapper: Part | None) -> Finding:
             " diverge, and gradients of different steps are averaged with each other"
         ),
         evidence=_evidence(event),
-        fix=(
-            "decide on every rank alike: all_reduce the loss or the condition before it is asked, then skip on all",
-        ),
+        fix=("decide on every rank alike: all_reduce the loss or the condition before it is asked, then skip on all",),
         confirm=("count the calls of optimizer.step() on each rank: they differ",),
     )
 

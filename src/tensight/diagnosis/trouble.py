@@ -94,16 +94,16 @@ class Trouble:
         elif any(event.kind in ("optimizer_step", "scale") for event in record.events):
             self._left_out_in_a_row, self._left_out_since = 0, -1
 
-    def _whatever_the_scale(
-        self, record: StepRecord, kept: Kept, pairs: list[tuple[Observation, TensorInfo]]
-    ) -> bool:
+    def _whatever_the_scale(self, record: StepRecord, kept: Kept, pairs: list[tuple[Observation, TensorInfo]]) -> bool:
         """Whether this is the step by which it is clear that no scale would do."""
         scales = [event.values.get("scale") for event in record.events if event.kind == "scale"]
         small = any(isinstance(scale, (int, float)) and scale <= SMALL_SCALE for scale in scales)
         if self.left_out is not None or self._left_out_in_a_row < LEFT_OUT or not small:
             return False
         bad = tuple(sorted(pairs, key=lambda pair: pair[0].order))
-        self.left_out = BadStep(record.step, kept, bad, loss=False, gradient=True, weight=False, since=self._left_out_since)
+        self.left_out = BadStep(
+            record.step, kept, bad, loss=False, gradient=True, weight=False, since=self._left_out_since
+        )
         return True
 
     @staticmethod

@@ -42,9 +42,7 @@ def _is_copy(case: Case, network: str, place: str, silent: Sequence[Entry]) -> b
     own = {entry.name.removeprefix(f"{place}."): _size(case, entry) for entry in silent}
     others = [entry for entry in case.ledger.of(network) if not within(entry, place)]
     for path in {path for entry in others for path in _holders(entry.parameter.module)}:
-        theirs = {
-            entry.name.removeprefix(f"{path}."): _size(case, entry) for entry in others if within(entry, path)
-        }
+        theirs = {entry.name.removeprefix(f"{path}."): _size(case, entry) for entry in others if within(entry, path)}
         if theirs == own:
             return True
     return False

@@ -1,4 +1,4 @@
-"""Backends that derive forward and backward graphs and run them as Python, operator by operator: `aot_eager` and its kin.
+"""Backends that derive forward and backward graphs and run them as Python, operator by operator: `aot_eager`, its kin.
 
 Marks (`compiled_marks`) find the values in the derived graphs and are gone before these are divided into forward and
 backward, so both compute what they would have computed. A look is then a call behind the operator that makes a value.
