@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from tensight.records import Event, Module, Observation, Part, Source, StepRecord
+from tensight.records import Event, Module, Observation, Parameter, Part, Source, StepRecord
 from tests.diagnosis.builders import BACKWARD_LINE, LOSS_LINE, STEP_LINE, Layer, Run, nan, stats
 
 DROPOUT = Module("drop", "Dropout", settings={"p": 0.5})
@@ -130,16 +131,27 @@ def _scaled(run: Run, scale: float, overflow: bool, *, clip: bool = False, unsca
     run.train(1.0, events=events)
 
 
-def _past_the_scaler(*, unscaled: bool = False, update: float = 0.512, runs_away: bool = True) -> Run:
-    """The loss is scaled by 1024, and the optimizer steps by itself; its gradients are 0.01, its weights 0.2."""
+def _past_the_scaler(*, unscaled: bool = False, divided: bool = False, runs_away: bool = True) -> Run:
+    """The loss is scaled by 1024, and the optimizer steps by itself; what leaves the head has gradients of 0.001."""
     run = Run()
-    for layer in run.layers:
-        layer.update = update / 0.2
+    bias = Parameter("head.bias", (64,), "float32", module="head", optimizer="SGD")
+    known = run.engine.case.networks["net"]
+    run.engine.network(msgspec.structs.replace(known, parameters=(*known.parameters, bias)))
+    run.engine.part(Part("optimizer", "SGD", "SGD", {"lr": 0.1}, None, ("net:head.weight", "net:head.bias")))
+    left = run.tensor("output_gradient", "head", "output.0", dtype="float32")
+    own = run.tensor("gradient", "head", "bias", dtype="float32")
     for at in range(20):
-        first, loss, zero, backward, step = run.events()
+        first, loss, zero, _, step = run.events()
         backward = Event("backward", part="net", values={"cleared": True, "scale": 1024.0}, source=BACKWARD_LINE)
         taken = [Event("unscale", part="SGD")] if unscaled else []
-        run.train(1.4 * 10.0**at if runs_away else 1.4 - at / 20, events=[first, loss, zero, backward, *taken, step])
+        size = 0.01 if divided else 0.01 * 1024
+        seen = [
+            *run.observations(),
+            Observation(left, 90, stats(0.001, 32 * 64), "backward"),
+            Observation(own, 91, stats(size, 64), "backward"),
+        ]
+        events = [first, loss, zero, backward, *taken, step]
+        run.train(1.4 * 10.0**at if runs_away else 1.4 - at / 20, events=events, observations=seen)
     return run
 
 
@@ -155,7 +167,7 @@ def test_an_optimizer_that_steps_past_its_scaler_is_named_and_not_its_rate() -> 
     "run",
     [
         {"unscaled": True},
-        {"update": 0.512 / 1024},  # divided by hand
+        {"divided": True},  # by hand
         {"runs_away": False},  # no harm is done: Adam divides by the size of its gradients again
     ],
 )

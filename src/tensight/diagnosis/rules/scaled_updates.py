@@ -13,7 +13,7 @@ from tensight.records import Finding, Part
 
 UPDATES = 3
 SHARE = 0.5  # of all updates
-LIKE = 0.2  # of the size that an update by scaled gradients has
+LARGER = 2.0  # times what can be
 
 
 class ScaledGradientsUsed(Rule):
@@ -22,7 +22,12 @@ class ScaledGradientsUsed(Rule):
     fault = "scaled_gradients_used"
     category = "precision"
     finds = "An optimizer that steps past its gradient scaler, by gradients that nobody has unscaled, and runs away."
-    evidence = ("order of backward, unscale and step", "loss scale", "size of the first updates", "course of the loss")
+    evidence = (
+        "order of backward, unscale and step",
+        "loss scale",
+        "gradients of a bias and of its output",
+        "course of the loss",
+    )
     explains = (
         frozenset({"lr_too_high", "exploding_gradient", "exploding_activation", "dead_relu", "weight_decay_too_large"})
         | NONFINITE
@@ -37,22 +42,27 @@ class ScaledGradientsUsed(Rule):
             calls = case.order.optimizer(part.name)
             if calls.used_scaled < UPDATES or calls.used_scaled < SHARE * calls.steps or calls.used_scale <= 1:
                 continue
-            if not self._by_hand(case, part, calls):
+            if self._too_large(case):
                 yield self._say(case, part, calls)
 
     @staticmethod
-    def _by_hand(case: Case, part: Part, calls: OptimizerCalls) -> bool:
-        """Whether the first updates are as large as gradients that were divided by the scale would make them."""
-        if part.type != "SGD":
-            return False
-        lr = part.settings.get("lr")
-        for kept in case.beginning[:1]:
+    def _too_large(case: Case) -> bool:
+        """Whether a bias was used with a larger gradient than all gradients of its module's output together make.
+
+        Those are known as they are without the scale: whoever divides gradients by hand stays below their sum.
+        """
+        for kept in case.beginning:
+            given: dict[tuple[str, str], float] = {}
+            for one, info in kept.of_kind("output_gradient"):
+                place = (info.network, info.node)
+                given[place] = given.get(place, 0.0) + one.stats.count * (one.stats.abs_mean or 0.0)
             for entry in case.ledger:
-                weight, gradient = kept.weight(entry), kept.gradient(entry)
-                if weight is None or weight.change is None or gradient is None or not gradient.abs_mean:
+                gradient = kept.gradient(entry) if len(entry.parameter.shape) == 1 else None
+                most = given.get((entry.network, entry.parameter.module), 0.0)
+                if gradient is None or gradient.bad or not most or not entry.name.endswith("bias"):
                     continue
-                if isinstance(lr, (int, float)) and lr > 0 and not gradient.bad:
-                    return weight.change.abs_mean < LIKE * calls.used_scale * lr * gradient.abs_mean
+                if gradient.count * (gradient.abs_mean or 0.0) > LARGER * most:
+                    return True
         return False
 
     def _say(self, case: Case, part: Part, calls: OptimizerCalls) -> Finding:
