@@ -63,14 +63,15 @@ def test_trained_targets_that_stay_apart_are_left_alone(run: dict[str, Any]) -> 
     assert "representation_collapse" not in trained_targets(**run).faults()
 
 
-def annealed(*, end: int = 20, steps: int = 100, kind: str = "CosineAnnealingLR", warm: int = 0) -> Run:
-    """A cosine that is stepped after each update."""
+def annealed(*, end: int = 20, steps: int = 100, kind: str = "CosineAnnealingLR", warm: int = 0, every: int = 1) -> Run:
+    """A cosine that is stepped after so many updates."""
     run = Run()
     run.engine.part(Part("scheduler", kind, kind, {"T_max": end, "optimizer": "SGD"}))
     line = Source("train.py", 30, "scheduler.step()")
     for at in range(steps):
         run.lr = 0.1 * (at + 1) / warm if at < warm else 0.05 * (1 + math.cos(math.pi * (at - warm) / end))
-        run.train(1.4 - at / steps, events=[*run.events(), Event("scheduler_step", part=kind, source=line)])
+        stepped = [Event("scheduler_step", part=kind, source=line)] if at % every == 0 else []
+        run.train(1.4 - at / steps, events=[*run.events(), *stepped])
     return run
 
 
@@ -88,6 +89,7 @@ def test_an_annealing_that_is_stepped_past_its_end_is_named_since_it_turned_back
         {"end": 80, "warm": 20},
         {"end": 95},  # a few calls too many
         {"kind": "CosineAnnealingWarmRestarts"},  # on purpose
+        {"end": 10, "steps": 200, "every": 4},  # by epochs: it may be on purpose too
     ],
 )
 def test_an_annealing_that_ends_or_is_meant_to_begin_again_is_left_alone(run: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ STEPS = 60
 RISES = 4.0  # times, from a tenth of the run to its end
 WORSE = 1.5  # times the best that the loss had been
 SPIKE = 3.0  # times the loss before
+PER_UPDATE = 0.5  # calls of a scheduler
 LOW, HIGH = 0.1, 0.8  # of the highest rate: it has come down, and is up again
 DAMAGE = ("dead_relu", "exploding_gradient", "exploding_activation", "lr_too_high")
 
@@ -103,6 +104,8 @@ class LrRisesAgain(Rule):
         lr = case.lr(str(named)) or case.lr()
         if lr is None or not isinstance(end, (int, float)) or case.order.scheduler_steps <= end:
             return
+        if case.order.scheduler_steps < PER_UPDATE * case.order.updates:
+            return  # a swing over many epochs may be meant
         lowest, rises = self._rises(lr.points)
         if lowest is None or not rises:
             return
