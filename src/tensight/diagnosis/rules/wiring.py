@@ -275,7 +275,7 @@ class DetachBreaksGraph(Rule):
         "A part of the network that runs before the trained rest but never gets a gradient: the graph is cut after it."
     )
     evidence = ("which parameters get gradients", "order in which modules run", "whether their optimizer steps")
-    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "vanishing_gradient"})
+    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "vanishing_gradient", "output_not_used"})
     every = 10
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
