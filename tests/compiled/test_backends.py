@@ -135,15 +135,80 @@ def test_a_value_comes_with_the_line_that_made_it() -> None:
     assert source.code == "x = self.act(self.first(x))"
 
 
-def test_another_backend_is_left_alone_and_said() -> None:
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # inductor, whose rules one of them takes, imports such
+@pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_default_partitioner", "aot_eager_decomp_partition"])
+def test_derived_graphs_that_run_as_python_show_what_the_plain_network_shows(backend: str) -> None:
+    def program() -> list[torch.Tensor]:
+        net = Net()
+        return train(net, torch.compile(net, backend=backend))
+
+    expected = bare(program)
+    torch._dynamo.reset()
+    result, inside = watched(program)
+    _, outside = watched(plain)
+    assert same(result, expected)
+    for kind in ("output", "activation", "output_gradient"):
+        told = {(one.info.name, one.info.slot, one.step): one.stats.abs_mean for one in inside.of(kind)}
+        shown = {(one.info.name, one.info.slot, one.step): one.stats.abs_mean for one in outside.of(kind)}
+        # what is changed in place has one value under two names: the name it has last is looked at
+        assert told.keys() <= shown.keys()
+        assert {name for name, _, _ in shown} - {name for name, _, _ in told} <= {"first"}
+        assert told == pytest.approx({key: shown[key] for key in told}, rel=1e-5)
+        assert told
+    assert inside.gaps == [] or all("first" in what for what, _, _ in inside.gaps)
+
+
+def test_a_derived_graph_without_a_backward_pass_is_looked_at_too() -> None:
+    def program() -> list[torch.Tensor]:
+        net = Net()
+        model = torch.compile(net, backend="aot_eager")
+        result = train(net, model, 1)
+        with torch.no_grad():
+            return [*result, model(torch.randn(3, 4))]
+
+    expected = bare(program)
+    torch._dynamo.reset()
+    result, sink = watched(program)
+    assert same(result, expected)
+    assert {one.info.phase for one in sink.of("output", node="head")} >= {"forward", "evaluation"}
+
+
+def test_when_a_graph_cannot_be_derived_with_marks_it_is_derived_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tensight.frameworks.torch import compiled_aot
+
+    def no_luck(*_: object) -> None:
+        raise RuntimeError("no luck with marks")
+
     expected = bare(aot)
     torch._dynamo.reset()
-    result, sink = watched(aot)
+    monkeypatch.setattr(compiled_aot, "_add", no_luck)
+    adapter, sink = TorchAdapter(), RecordingSink()
+    adapter.attach(sink)
+    try:
+        result = bare(aot)
+    finally:
+        adapter.detach()
+    assert same(result, expected)
+    assert {(where, str(error)) for where, error in sink.failures} == {("torch.compile", "no luck with marks")}
+
+
+def test_another_backend_is_left_alone_and_said() -> None:
+    def mine(model: torch.fx.GraphModule, inputs: object) -> Callable[..., object]:
+        assert "tensight" not in str(model.graph)
+        return model.forward
+
+    def program() -> list[torch.Tensor]:
+        net = Net()
+        return train(net, torch.compile(net, backend=mine))
+
+    expected = bare(program)
+    torch._dynamo.reset()
+    result, sink = watched(program)
     assert same(result, expected)
     assert sink.names("output") == [""]
     ((what, reason, remedy),) = sink.gaps
     assert what == "the inside of net"
-    assert "aot_eager" in reason
+    assert "mine" in reason
     assert remedy
 
 

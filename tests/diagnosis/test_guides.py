@@ -19,8 +19,9 @@ def guided(
     name: str = "fc1.weight",
     size: float = 0.05,
     steps: int = 60,
+    first: int = 0,
 ) -> Run:
-    """A training that asks a frozen teacher in each step, and marks one of its weights in every tenth."""
+    """A training that asks a frozen teacher in each step from `first` on, and marks a weight of it in every tenth."""
     run = Run()
     weight = Parameter(name, (8, 8), dtype, trainable=False, module="fc1")
     parts = (Module("", "Teacher"), Module("fc1", "Linear", source=Source("train.py", 12)), *modules)
@@ -31,7 +32,7 @@ def guided(
             values |= {"frozen": name, "unchanged": 1 - moves, "written": writes * step, "dtype": dtype}
             values["size"] = size
         asked = Event("forward", part="teacher", values=values, source=ASKED)
-        run.train(1.4 - step / 60, events=[asked, *run.events()])
+        run.train(1.4 - step / 60, events=[*([asked] if step >= first else []), *run.events()])
     return run
 
 
@@ -65,6 +66,11 @@ def test_a_running_mean_that_is_written_and_never_moves_is_lost_to_rounding() ->
     assert (finding.where.parameter, finding.where.network) == ("fc1.weight", "teacher")
     assert "written in place 100 times" in finding.why
     assert "float32" in finding.fix[0]
+
+
+def test_a_running_mean_that_is_first_called_late_was_lost_since_it_was_first_written() -> None:
+    (finding,) = guided(modules=(), writes=2, dtype="bfloat16", first=20).end()
+    assert (finding.fault, finding.since_step) == ("bf16_lost_updates", 0)
 
 
 def test_a_coarse_copy_that_nobody_writes_is_no_running_mean() -> None:

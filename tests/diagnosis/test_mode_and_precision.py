@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from tensight.records import Event, Module, Observation, Source, StepRecord
-from tests.diagnosis.builders import BACKWARD_LINE, LOSS_LINE, Layer, Run, stats
+from typing import Any
+
+import msgspec
+import pytest
+
+from tensight.records import Event, Module, Observation, Parameter, Part, Source, StepRecord
+from tests.diagnosis.builders import BACKWARD_LINE, LOSS_LINE, STEP_LINE, Layer, Run, nan, stats
 
 DROPOUT = Module("drop", "Dropout", settings={"p": 0.5})
 EVAL_LINE = Source("train.py", 16, "model.eval()")
@@ -114,6 +119,16 @@ def test_underflow_under_autocast_is_placed_where_the_loss_is_not_scaled() -> No
     assert finding.where.code == BACKWARD_LINE.code
 
 
+@pytest.mark.parametrize(("enabled", "faults"), [(False, ["fp16_gradient_underflow"]), (True, [])])
+def test_a_scaler_that_is_switched_off_scales_nothing(enabled: bool, faults: list[str]) -> None:
+    layers = [Layer("fc1", dtype="float16"), Layer("fc2", dtype="float16")]
+    for layer in layers:
+        layer.gradient = stats(1e-8, 256, zero=200)
+    run = Run(layers)
+    run.engine.part(Part("scaler", "GradScaler", "GradScaler", {"enabled": enabled}))
+    assert [fault for fault in run.stall(30).faults() if fault == "fp16_gradient_underflow"] == faults
+
+
 def _scaled(run: Run, scale: float, overflow: bool, *, clip: bool = False, unscale: bool = False) -> None:
     *first, _ = run.events()
     events = [*first]
@@ -127,11 +142,89 @@ def _scaled(run: Run, scale: float, overflow: bool, *, clip: bool = False, unsca
     run.train(1.0, events=events)
 
 
+def _past_the_scaler(*, unscaled: bool = False, divided: bool = False, runs_away: bool = True) -> Run:
+    """The loss is scaled by 1024, and the optimizer steps by itself; what leaves the head has gradients of 0.001."""
+    run = Run()
+    bias = Parameter("head.bias", (64,), "float32", module="head", optimizer="SGD")
+    known = run.engine.case.networks["net"]
+    run.engine.network(msgspec.structs.replace(known, parameters=(*known.parameters, bias)))
+    run.engine.part(Part("optimizer", "SGD", "SGD", {"lr": 0.1}, None, ("net:head.weight", "net:head.bias")))
+    left = run.tensor("output_gradient", "head", "output.0", dtype="float32")
+    own = run.tensor("gradient", "head", "bias", dtype="float32")
+    for at in range(20):
+        first, loss, zero, _, step = run.events()
+        backward = Event("backward", part="net", values={"cleared": True, "scale": 1024.0}, source=BACKWARD_LINE)
+        taken = [Event("unscale", part="SGD")] if unscaled else []
+        size = 0.01 if divided else 0.01 * 1024
+        seen = [
+            *run.observations(),
+            Observation(left, 90, stats(0.001, 32 * 64), "backward"),
+            Observation(own, 91, stats(size, 64), "backward"),
+        ]
+        events = [first, loss, zero, backward, *taken, step]
+        run.train(1.4 * 10.0**at if runs_away else 1.4 - at / 20, events=events, observations=seen)
+    return run
+
+
+def test_an_optimizer_that_steps_past_its_scaler_is_named_and_not_its_rate() -> None:
+    run = _past_the_scaler()
+    (finding,) = run.end()
+    assert (finding.fault, finding.category, finding.since_step) == ("scaled_gradients_used", "precision", 0)
+    assert finding.where.code == STEP_LINE.code
+    assert "scaler.step" in finding.fix[0]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        {"unscaled": True},
+        {"divided": True},  # by hand
+        {"runs_away": False},  # no harm is done: Adam divides by the size of its gradients again
+    ],
+)
+def test_updates_by_gradients_that_were_unscaled_or_do_no_harm_are_left_alone(run: dict[str, Any]) -> None:
+    assert "scaled_gradients_used" not in _past_the_scaler(**run).faults()
+
+
 def test_a_scale_that_only_falls_is_named() -> None:
     run = Run()
     for at in range(20):
         _scaled(run, 65536.0 / 2**at, True)
     assert run.faults() == ["loss_scale_keeps_falling"]
+
+
+def _left_out(steps: int, scale: float = 65536.0) -> Run:
+    """All updates are left out, and the scale is halved each time."""
+    run = Run()
+    run.layers[0].gradient = nan(256)
+    for layer in run.layers:
+        layer.update = 0.0
+    for at in range(steps):
+        _scaled(run, scale / 2 ** (at + 1), True)
+    return run
+
+
+def test_what_makes_gradients_bad_at_every_scale_is_named_since_the_first_update_that_was_left_out() -> None:
+    run = _left_out(20)
+    bad = run.engine.case.trouble.left_out
+    assert bad is not None
+    assert (bad.step, bad.began, run.engine.case.trouble.first) == (11, 0, None)
+    line = Source("train.py", 25, "return d.pow(2).sum(-1).sqrt()")
+    facts = {"in.0.zero": 8, "in.0.count": 64, "in.0.min": 0.0, "in.0.max": 4.0, "node": "SqrtBackward0", "bad_nan": 8}
+    run.replay("aten.sqrt", bad.step, phase="backward", source=line, facts=facts)
+    (finding,) = run.end()
+    assert (finding.fault, finding.category, finding.since_step) == ("sqrt_zero_gradient", "numeric-nonfinite", 0)
+    assert finding.where.line == 25
+    assert "loss scale keeps falling" in finding.why
+
+
+def test_without_a_look_at_the_operator_the_scale_is_what_is_named() -> None:
+    assert _left_out(20).faults() == ["loss_scale_keeps_falling"]
+
+
+@pytest.mark.parametrize(("steps", "scale"), [(11, 65536.0), (20, 2.0**40)])
+def test_a_scale_that_has_yet_to_find_its_size_is_no_trouble(steps: int, scale: float) -> None:
+    assert _left_out(steps, scale).engine.case.trouble.left_out is None
 
 
 def test_clipping_of_scaled_gradients_is_named_at_its_line() -> None:

@@ -148,3 +148,23 @@ def test_a_line_that_does_not_call_the_operator_is_not_blamed() -> None:
     finding = _read_from_a_graph(Source("train.py", 31, "loss = criterion(net(x), logits)"))
     assert finding.where.op == "aten.log"
     assert finding.where.line is None
+
+
+def _log_of_zero(code: str, dtype: str) -> Finding:
+    run = Run()
+    run.learn(9, 1.0, 0.5)
+    run.train(math.inf)
+    facts = {"kind": "made", "in.0.zero": 3, "in.0.count": 32, "in.0.dtype": dtype, "bad_inf": 3}
+    run.replay("aten.log", 9, phase="forward", source=Source("train.py", 15, code), facts=facts)
+    (finding,) = run.end()
+    return finding
+
+
+def test_a_constant_against_zero_that_float16_rounds_to_zero_is_named() -> None:
+    finding = _log_of_zero("logp = torch.log(p + 1e-8)", "float16")
+    assert (finding.fault, finding.category) == ("eps_underflows_in_half", "precision")
+    assert "log was given 0" in finding.why
+    assert "underflows" in finding.why
+    assert _log_of_zero("logp = torch.log(p + 1e-8)", "float32").fault == "log_of_zero"
+    assert _log_of_zero("logp = torch.log(p + 1e-6)", "float16").fault == "log_of_zero"
+    assert _log_of_zero("logp = torch.log(p)  # no 1e-8 here", "float16").fault == "log_of_zero"

@@ -37,6 +37,14 @@ def test_rows_cut_across_the_class_axis_are_named() -> None:
     assert with_loss({"rows_cut_from": "32x4x100"}).faults() == ["view_mixes_axes"]
 
 
+def test_classes_that_are_reshaped_into_place_and_not_moved_are_named() -> None:
+    run = with_loss({"rows_cut_from": "32x16x4", "rows_cut_to": "32x4x16", "class_axis": 2})
+    assert run.faults() == ["view_mixes_axes"]
+    (finding,) = run.engine.findings
+    assert "reshape to (32, 4, 16)" in finding.why
+    assert "transpose" in finding.fix[0]
+
+
 def test_an_overlap_of_raw_outputs_is_named() -> None:
     run = with_loss({"function": "expression", "overlap_of": "convolution"})
     assert run.faults() == ["overlap_of_logits"]

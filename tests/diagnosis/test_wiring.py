@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from tensight.records import Event, Source
 from tests.diagnosis.builders import OPTIMIZER_LINE, Layer, Run, stats
 
 
@@ -32,6 +35,42 @@ def test_a_front_part_without_gradients_is_cut_off() -> None:
     (finding,) = Run(layers).stall(20).end()
     assert (finding.fault, finding.where.module, finding.since_step) == ("detach_breaks_graph", "encoder", 0)
     assert "encoder" in finding.title
+
+
+def _branches(*, cut: str | None = "no_grad", start: float = 0.0625, copied: bool = False, moves: float = 0.0) -> Run:
+    """Two towers of one network; the second one runs last and never gets a gradient."""
+    layers = [Layer("query.fc1"), Layer("query.fc2"), Layer("document.fc1"), Layer("document.fc2")]
+    for at, layer in enumerate(layers):
+        # as torch makes it: evenly within 1 / sqrt(16); each another sample of it
+        size = 0.125 if copied else 0.125 * (1 + at / 100)
+        layer.start = stats(size, 256, min=-0.25, max=0.25, std=0.25 * 3**-0.5) if start else stats(0.7, 256)
+    for layer in layers[2:]:
+        layer.gradient, layer.update = None, moves
+    run = Run(layers)
+    line = Source("train.py", 12, "with torch.no_grad():")
+    told = [] if cut is None else [Event("cut", part="net", values={"module": "", "function": cut}, source=line)]
+    run.train(1.4, events=[*told, *run.events()])
+    return run.learn(20)
+
+
+def test_a_branch_beside_the_trained_one_that_a_line_of_forward_cuts_off_is_named_with_that_line() -> None:
+    (finding,) = _branches().end()
+    assert (finding.fault, finding.where.module, finding.where.line) == ("detach_breaks_graph", "document", 12)
+    assert "query.fc1 beside it is trained" in finding.why
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        {"cut": None},  # nobody uses its result: another rule's
+        {"cut": "item"},
+        {"start": 0.0},  # it was trained before
+        {"copied": True},  # a target network, brought up to date now and then
+        {"moves": 1e-3},  # a running mean
+    ],
+)
+def test_a_branch_that_may_be_meant_to_stand_still_is_left_alone(run: dict[str, Any]) -> None:
+    assert "detach_breaks_graph" not in _branches(**run).faults()
 
 
 def test_everything_frozen_is_named() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 
@@ -98,6 +99,27 @@ def test_the_ranks_that_agree_stand_together_and_the_last_check_before_is_named(
 
 def test_nothing_is_said_before_every_rank_of_a_group_has_told() -> None:
     assert differences(told("weight", [1, 2], [3, 4], ranks=3)) == []
+
+
+def test_a_rank_that_leaves_out_an_update_is_known_by_its_backward_passes() -> None:
+    def passes(rank: int, update: int) -> int:
+        return update + 1 + (rank == 1 and update >= 2)
+
+    ranks = [
+        msgspec.structs.replace(
+            one,
+            checks=tuple(msgspec.structs.replace(check, passes=passes(one.rank, check.update)) for check in one.checks),
+        )
+        for one in told("gradient", [1, 2, 3], [1, 2, 9])
+    ]
+    (found,) = differences(ranks)
+    assert (found.step, found.left_out) == (4, (1,))
+    engine = Engine()
+    engine.part(Part("wrapper", "DistributedDataParallel", "DistributedDataParallel", {"ranks": 2}))
+    engine.step(StepRecord(0, 0.0, 0.1, events=(found.event(),)))
+    (finding,) = engine.findings
+    assert (finding.fault, finding.since_step) == ("replicas_diverge", 4)
+    assert "rank 1 left out an update" in finding.title
 
 
 def findings(kind: str, *by_rank: list[int], words: tuple[str, ...] = ()) -> list[tuple[str, str]]:

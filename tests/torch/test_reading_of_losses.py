@@ -25,6 +25,15 @@ def test_rows_of_classes_that_are_cut_across_an_axis_are_told(watch: Watch) -> N
     assert [facts.get("rows_cut_from") for facts in sink.kinds("loss")] == ["2x3x8", None]
 
 
+def test_classes_that_are_reshaped_into_place_are_told_and_those_that_are_moved_are_not(watch: Watch) -> None:
+    sink = watch()
+    net, x, y = nn.Linear(4, 3), torch.randn(2, 8, 4), torch.zeros(2, 9, dtype=torch.long)[:, 1:]
+    train(net, lambda: F.cross_entropy(net(x).reshape(2, 3, 8), y), 1)
+    train(net, lambda: F.cross_entropy(net(x).transpose(1, 2), y), 1)
+    train(net, lambda: F.cross_entropy(net(x).reshape(-1, 3), y.reshape(-1)), 1)
+    assert [facts.get("class_axis") for facts in sink.kinds("loss")] == [2, None, None]
+
+
 def test_targets_of_pairs_are_the_third_argument_and_their_zeros_are_counted(watch: Watch) -> None:
     sink = watch()
     net, x = nn.Linear(4, 4), torch.randn(4, 4)

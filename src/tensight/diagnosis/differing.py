@@ -21,6 +21,8 @@ def conclude(event: Event, parts: Iterable[Part]) -> Finding:
         "start": _apart_at_first,
         "collective": out_of_order,
     }
+    if event.values.get("left_out") and event.values.get("kind") in ("gradient", "weight"):
+        return _update_left_out(event, _wrapper(parts))
     if event.values.get("kind") == "exchanged":
         return _not_written_back(event, next((part for part in parts if part.kind == "exchange"), None))
     return special.get(str(event.values.get("kind")), diverged)(event, _wrapper(parts))
@@ -114,6 +116,30 @@ def _apart_at_first(event: Event, wrapper: Part | None) -> Finding:
         evidence=(Evidence(AT_FIRST, True, _step(event)), *_evidence(event)),
         fix=(fix,),
         confirm=(f"broadcast {name} from rank 0 before the first step and compare it with the own one",),
+    )
+
+
+def _update_left_out(event: Event, wrapper: Part | None) -> Finding:
+    """A rank that skips an update which the others make: from then on it is behind them."""
+    name, step = str(event.values.get("name", "")), _step(event)
+    ranks = str(event.values.get("left_out", "")).split()
+    who = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}"
+    return Finding(
+        fault=DIVERGE,
+        category="distributed",
+        title=f"{who} left out an update that the others made: replicas diverge",
+        confidence=0.92,
+        since_step=step,
+        where=_where(event, wrapper),
+        why=(
+            f"up to the update of step {step} {who} made more backward passes than the other ranks for the same number"
+            f" of updates: it skipped an update (a condition on its own loss, gradients or batch) that the others"
+            f" made. From then on {name}{_more(event)} is not the same on all ranks: replicas are out of sync and"
+            " diverge, and gradients of different steps are averaged with each other"
+        ),
+        evidence=_evidence(event),
+        fix=("decide on every rank alike: all_reduce the loss or the condition before it is asked, then skip on all",),
+        confirm=("count the calls of optimizer.step() on each rank: they differ",),
     )
 
 

@@ -27,7 +27,8 @@ class LossSite:
     function: str
     source: Source | None
     first_step: int
-    calls: int = 0  # calls that told something
+    last_step: int = -1  # of the calls that told something
+    calls: int = 0  # of which there were so many
     first: dict[str, Value] = field(default_factory=dict)
     latest: dict[str, Value] = field(default_factory=dict)
     prediction_min: float = math.inf  # over all calls
@@ -46,6 +47,7 @@ class LossSite:
 
     def add(self, step: int, values: dict[str, Value]) -> None:
         self.calls += 1
+        self.last_step = step
         if self.calls == 1:
             self.first = dict(values)
         self.latest = values

@@ -28,6 +28,10 @@ class OptimizerCalls:
     reused: int = 0  # steps that used gradients which an earlier step had used already
     first_reuse: int = -1
     clipped_scaled: int = 0  # clipped before unscale, while a scaler was at work
+    scale: float = 1.0  # what the gradients are multiplied by, by the latest backward pass
+    used_scaled: int = 0  # updates by gradients that nobody had unscaled
+    used_scale: float = 1.0
+    first_used_scaled: int = -1
     first_clipped_scaled: int = -1
     unscaled: bool = False  # since the last step
     cleared: bool = False  # gradients of its last backward pass were cleared
@@ -134,6 +138,9 @@ class CallOrder:
                 calls.dirty, calls.looked = cleared is False, cleared is not None
             calls.fresh = True
             calls.cleared = False
+            if self._trains(calls.name, event.part):
+                scale = event.values.get("scale")
+                calls.scale = float(scale) if isinstance(scale, (int, float)) else 1.0
             own = self._trains(calls.name, event.part) and event.part in self.networks_of.get(calls.name, ())
             if own and cleared is not None and calls.left is not None and not calls.used_since_zero:
                 calls.unmixed += bool(cleared)
@@ -147,10 +154,15 @@ class CallOrder:
         calls.step_source = event.source or calls.step_source
         calls.backward_source = self._backward_source or calls.backward_source
         self._settle(used=True)
-        calls.unscaled = False
+        unscaled, calls.unscaled = calls.unscaled, False
         if event.values.get("skipped"):
             calls.skipped += 1
             return
+        if calls.scale != 1 and calls.fresh and not unscaled:
+            calls.used_scaled += 1
+            calls.used_scale = calls.scale
+            if calls.first_used_scaled < 0:
+                calls.first_used_scaled = step
         calls.steps += 1
         self.updates += 1
         if calls.cleared and not calls.fresh:

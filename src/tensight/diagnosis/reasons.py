@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from tensight.diagnosis.reasons_half import lost_constant
 from tensight.diagnosis.reasons_line import mended
 from tensight.diagnosis.reasons_words import spoken
 from tensight.records import Replay
@@ -545,5 +546,22 @@ def explain(replay: Replay) -> Reason | None:
     for function in functions:
         found = function(given)
         if found is not None:
+            found = _in_half(replay, found)
             return replace(found, why=spoken(replay, found.why), fix=tuple(spoken(replay, f) for f in found.fix))
     return None
+
+
+def _in_half(replay: Replay, found: Reason) -> Reason:
+    """A zero that the line meant to avoid: the constant for it is lost in float16."""
+    constant = lost_constant(replay) if found.fault in ("log_of_zero", "division_by_zero", "sqrt_zero_gradient") else ""
+    if not constant:
+        return found
+    return replace(
+        found,
+        fault="eps_underflows_in_half",
+        category="precision",
+        title=f"{constant} is zero in float16: {found.title}",
+        why=f"{found.why}. The line has {constant} to keep it away from 0, but in half precision (float16) nothing"
+        " below 6e-8 is left of a number: it underflows to 0",
+        fix=("compute this in float32: x.float(), or with torch.autocast switched off", "or use 1e-4 in float16"),
+    )

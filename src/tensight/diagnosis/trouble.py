@@ -1,7 +1,8 @@
 """The first step that went wrong: where a value stopped being finite and reached loss, gradients or weights.
 
 A NaN that never gets there (a masked target, a −inf in an attention mask, an output that is thrown away) is no
-trouble, and neither is an overflow that a gradient scaler answered by leaving the update out.
+trouble, and neither is an overflow that a gradient scaler answered by leaving the update out: unless it leaves out one
+after the other until its scale multiplies by next to nothing. Then the scale is not what makes gradients overflow.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from tensight.diagnosis.kept import Kept
 from tensight.records import Observation, StepRecord, TensorInfo
 
 IGNORED = frozenset({"buffer"})
+LEFT_OUT = 12  # updates in a row; a scale that starts at 65536 is then at 16
+SMALL_SCALE = 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,11 @@ class BadStep:
     loss: bool
     gradient: bool
     weight: bool
+    since: int = -1  # the first of the steps in a row that went wrong in the same way, where it is an earlier one
+
+    @property
+    def began(self) -> int:
+        return self.step if self.since < 0 else self.since
 
     def of_kind(self, *kinds: str) -> list[tuple[Observation, TensorInfo]]:
         return [pair for pair in self.bad if pair[1].kind in kinds]
@@ -36,6 +44,9 @@ class Trouble:
     def __init__(self, tensors: dict[int, TensorInfo]) -> None:
         self._tensors = tensors
         self.first: BadStep | None = None
+        self.left_out: BadStep | None = None  # a scaler leaves out all updates, and its scale is not the reason
+        self._left_out_in_a_row = 0
+        self._left_out_since = -1
         self.before: Kept | None = None  # the last observed step before it
         self.usual: set[int] = set()  # tensors that are not finite in good steps
 
@@ -43,6 +54,7 @@ class Trouble:
         """Answers whether this step is the first that went wrong."""
         if self.first is not None:
             return False
+        self._count_left_out(record)
         loss = record.loss is not None and not math.isfinite(record.loss)
         found: list[Observation] | None = None
         for one in record.observations:
@@ -65,7 +77,7 @@ class Trouble:
         kept = Kept(record, self._tensors)
         if gradient and not loss and not weight and self._skipped(record):
             self.before = kept
-            return False
+            return self._whatever_the_scale(record, kept, pairs)
         if not (loss or gradient or weight):
             self.usual.update(one.tensor for one in found)
             self.before = kept
@@ -73,6 +85,25 @@ class Trouble:
         fresh = [pair for pair in pairs if pair[0].tensor not in self.usual]
         fresh.sort(key=lambda pair: pair[0].order)
         self.first = BadStep(record.step, kept, tuple(fresh), loss, gradient, weight)
+        return True
+
+    def _count_left_out(self, record: StepRecord) -> None:
+        if self._skipped(record):
+            self._left_out_in_a_row += 1
+            self._left_out_since = record.step if self._left_out_since < 0 else self._left_out_since
+        elif any(event.kind in ("optimizer_step", "scale") for event in record.events):
+            self._left_out_in_a_row, self._left_out_since = 0, -1
+
+    def _whatever_the_scale(self, record: StepRecord, kept: Kept, pairs: list[tuple[Observation, TensorInfo]]) -> bool:
+        """Whether this is the step by which it is clear that no scale would do."""
+        scales = [event.values.get("scale") for event in record.events if event.kind == "scale"]
+        small = any(isinstance(scale, (int, float)) and scale <= SMALL_SCALE for scale in scales)
+        if self.left_out is not None or self._left_out_in_a_row < LEFT_OUT or not small:
+            return False
+        bad = tuple(sorted(pairs, key=lambda pair: pair[0].order))
+        self.left_out = BadStep(
+            record.step, kept, bad, loss=False, gradient=True, weight=False, since=self._left_out_since
+        )
         return True
 
     @staticmethod

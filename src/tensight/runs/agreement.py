@@ -35,6 +35,7 @@ class Check(msgspec.Struct, frozen=True):
     step: int
     sums: str
     words: str = ""  # of collectives: what each of them was
+    passes: int = -1  # backward passes the rank had made by then
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -58,6 +59,7 @@ class Difference(msgspec.Struct, frozen=True):
     agreed: int | None = None  # the last check before at which they were all the same
     words: str = ""  # of collectives: what the ranks called
     source: Source | None = None  # the line it points to, where one is known
+    left_out: tuple[int, ...] = ()  # ranks that needed more backward passes for as many updates: they skipped some
 
     def event(self) -> Event:
         """The same as an event, which rules look at."""
@@ -72,6 +74,7 @@ class Difference(msgspec.Struct, frozen=True):
                 "ranks": " | ".join(" ".join(map(str, ranks)) for ranks in self.ranks),
                 "agreed": self.agreed,
                 "words": self.words,
+                "left_out": " ".join(map(str, self.left_out)),
             },
             source=self.source,
         )
@@ -132,11 +135,23 @@ def _first(ranks: Ranks) -> Difference | None:
                 others = len(places) - 1
                 since = ranks[group[0]][1][update].step
                 against = " against ".join(filter(None, words))
-                return Difference(part.type, str(told), names[at], since, others, sides, agreed, against, part.source)
+                left_out = _left_out(group, [ranks[rank][1][update].passes for rank in group])
+                return Difference(
+                    part.type, str(told), names[at], since, others, sides, agreed, against, part.source, left_out
+                )
         else:
             agreed = ranks[group[0]][1][update].step
         before.append(sums)
     return None
+
+
+def _left_out(group: Sequence[int], passes: Sequence[int]) -> tuple[int, ...]:
+    """
+    >>> _left_out((0, 1, 2), (19, 20, 19)), _left_out((0, 1), (19, 19)), _left_out((0, 1), (-1, 19))
+    ((1,), (), ())
+    """
+    fewest = min(passes)
+    return tuple(rank for rank, count in zip(group, passes) if count > fewest >= 0)
 
 
 def _counts(kind: str, at: int, sums: Sequence[str], before: Sequence[Sequence[str]]) -> bool:
@@ -181,7 +196,9 @@ def of_events(rank: int, parts: Iterable[Part], events: Iterable[tuple[int, Even
         if event.kind == KIND and isinstance(update, int) and isinstance(sums, str) and isinstance(told, int):
             # a step may have ended after it was told of; one that was told of later was asleep, and counted right
             own = told if event.values.get("late") else step
-            checks.append(Check(event.part, update, own, sums, str(event.values.get("words") or "")))
+            passes = event.values.get("passes")
+            words = str(event.values.get("words") or "")
+            checks.append(Check(event.part, update, own, sums, words, passes if isinstance(passes, int) else -1))
     return Told(rank, tuple(part for part in parts if part.kind == KIND), tuple(checks))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tensight.capture.companion import Companion
 from tensight.capture.recorder import Recorder
+from tensight.diagnosis import Engine
 from tensight.frameworks import rewinds
 from tensight.frameworks.adapter import Adapter
 from tensight.records import Depth, Finding, Replay, RunEnd, StepRecord
@@ -173,6 +174,10 @@ class Rewind(Companion):
         if any(not math.isfinite(value) for value in record.losses):
             return True
         if any(finding.category == "numeric-nonfinite" for finding in findings):
+            return True
+        engine = self._recorder.engine
+        left_out = engine.case.trouble.left_out if isinstance(engine, Engine) else None
+        if left_out is not None and left_out.step == record.step:
             return True
         skipped = any(event.values.get("skipped") or event.values.get("overflow") for event in record.events)
         tensors = self._recorder.tensors

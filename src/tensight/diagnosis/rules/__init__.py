@@ -11,6 +11,7 @@ from tensight.diagnosis.rules.attention import AttentionMaskWrong
 from tensight.diagnosis.rules.attention_scale import AttentionSaturated
 from tensight.diagnosis.rules.casts import CastPingPong, NumbersLost
 from tensight.diagnosis.rules.clipping import ClearedBeforeStep, ClipAfterStep, ClipTooSmall
+from tensight.diagnosis.rules.collapse import TargetsCollapse
 from tensight.diagnosis.rules.data import (
     ConstantInput,
     InputNotNormalised,
@@ -73,9 +74,10 @@ from tensight.diagnosis.rules.precision import (
 from tensight.diagnosis.rules.rebuilding import OptimizerRebuilt
 from tensight.diagnosis.rules.resource import GraphRetained, RecompilationStorm
 from tensight.diagnosis.rules.restoring import WeightsNotRestored
-from tensight.diagnosis.rules.rising import LrKeepsRising
+from tensight.diagnosis.rules.rising import LrKeepsRising, LrRisesAgain
 from tensight.diagnosis.rules.same_sample import SameSampleRepeated
 from tensight.diagnosis.rules.saturation import SaturatedActivation, TinyInit
+from tensight.diagnosis.rules.scaled_updates import ScaledGradientsUsed
 from tensight.diagnosis.rules.sequences import BatchAndTimeSwapped
 from tensight.diagnosis.rules.starting import CheckpointDoesNotFit, EvaluationInputsDiffer
 from tensight.diagnosis.rules.summands import SumOutweighs
@@ -134,6 +136,7 @@ RULES: tuple[type[Rule], ...] = (
     GradientUnderflow,
     ScaleKeepsFalling,
     ClipBeforeUnscale,
+    ScaledGradientsUsed,
     GraphRetained,
     RecompilationStorm,
     DdpWrapperBypassed,
@@ -180,6 +183,7 @@ RULES: tuple[type[Rule], ...] = (
     LossUnboundedBelow,
     InputTooSmall,
     LrKeepsRising,
+    LrRisesAgain,
     FewSamplesDrawn,
     SignedTargets,
     RowsCutAcross,
@@ -195,6 +199,7 @@ RULES: tuple[type[Rule], ...] = (
     GradientsNeverUsed,
     ParametersNotInOptimizer,
     GradientsNotUnscaled,
+    TargetsCollapse,
 )
 
 

@@ -166,7 +166,7 @@ class AverageLost(Rule):
                 f"the running mean of weights in {name} is lost to rounding",
                 fault="bf16_lost_updates" if guide.dtype == "bfloat16" else "fp16_lost_updates",
                 confidence=0.86,
-                since_step=guide.first_step,
+                since_step=self._began(guide),
                 where=where(
                     case.source_of(name, module), module=module, parameter=guide.parameter, op="ema", network=name
                 ),
@@ -184,6 +184,12 @@ class AverageLost(Rule):
                 fix=(f"keep the averaged weights of {name} in float32, and convert a copy where they are used",),
                 confirm=("count the values of a weight that an update of the mean changes: with float32 nearly all",),
             )
+
+    @staticmethod
+    def _began(guide: Guide) -> int:
+        """The step of its first update: it was written at the same pace before it was first called."""
+        pace = guide.writes / max(1, guide.last_step - guide.first_step)
+        return max(0, guide.first_step - round(guide.written / pace))
 
     @staticmethod
     def _behind(case: Case, guide: Guide) -> bool:

@@ -64,7 +64,7 @@ class RowsCutAcross(Rule):
 
     fault = "view_mixes_axes"
     category = "loss-definition"
-    finds = "A prediction (batch, classes, places) seen as (-1, classes) without moving its class axis: rows are mixed."
+    finds = "A prediction that view or reshape gives another order of axes without moving them: classes are mixed."
     evidence = ("shape of the prediction before it was seen as rows", "layout of the targets")
     explains = NOT_LEARNING
     every = 10
@@ -76,21 +76,39 @@ class RowsCutAcross(Rule):
                 continue
             sizes = shape.replace("x", ", ")
             rest = "places" if shape.count("x") == 2 else "pixels"
+            axis, seen_as = site.first.get("class_axis", 1), str(site.first.get("rows_cut_to") or "")
+            became = seen_as.replace("x", ", ") if seen_as.count("x") > 1 else f"-1, {site.classes}"
+            if axis == 1:
+                mixed = (
+                    f"each row holds {site.classes} neighbouring {rest} of one class instead of the {site.classes}"
+                    " classes of one place"
+                )
+                fix = "move the class axis to the end first: x.movedim(1, -1).reshape(-1, classes)"
+            else:
+                mixed = (
+                    f"what stands along its class dim are values of several classes and {rest}, not the"
+                    f" {site.classes} classes of one place"
+                )
+                fix = f"transpose instead of reshaping: x.movedim({axis}, 1), or x.transpose(1, 2)"
             yield self.finding(
                 "the view before the loss mixes classes and places",
                 confidence=0.95,
                 since_step=site.first_step,
                 where=where(site.source, op="view"),
-                why=f"the prediction has shape ({sizes}) with its {site.classes} classes in dim 1, and view or reshape"
-                f" to (-1, {site.classes}) before {site.function} cuts it across: each row holds {site.classes}"
-                f" neighbouring {rest} of one class instead of the {site.classes} classes of one place. Predictions"
-                " and labels no longer belong together, although shapes fit (a view does not move an axis)",
+                why=f"the prediction has shape ({sizes}) with its {site.classes} classes in dim {axis}, and view or"
+                f" reshape to ({became}) before {site.function} cuts it across: {mixed}. Predictions"
+                " and labels no longer belong together, although shapes fit (a view or reshape does not move or"
+                " transpose an axis)",
                 facts=[("shape of the prediction", shape), ("classes", site.classes), ("loss now", case.loss.last)],
                 fix=(
-                    "move the class axis to the end first: x.movedim(1, -1).reshape(-1, classes)",
+                    fix,
                     f"or give {site.function} (batch, classes, …) and (batch, …) as they are",
                 ),
-                confirm=("compare x.view(-1, classes)[0] with x[0, :, 0]: they differ",),
+                confirm=(
+                    "compare x.view(-1, classes)[0] with x[0, :, 0]: they differ"
+                    if axis == 1
+                    else "compare the reshaped tensor with x.transpose(1, 2): they differ",
+                ),
             )
 
 

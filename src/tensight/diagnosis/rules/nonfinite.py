@@ -12,7 +12,7 @@ from tensight.diagnosis.reasons import Reason, explain, operator_name
 from tensight.diagnosis.reasons_words import namespace
 from tensight.diagnosis.rule import Fact, Rule
 from tensight.diagnosis.trouble import BadStep
-from tensight.diagnosis.words import at, called, plural, where
+from tensight.diagnosis.words import at, called, number, plural, where
 from tensight.records import Evidence, Finding, Observation, Replay, Source, Stats, TensorInfo, Where
 
 # Faults that a value which is not finite may be named by.
@@ -151,7 +151,9 @@ class NonFinite(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         bad = case.trouble.first
-        if bad is None or fed_bad(case, bad):
+        if bad is None:
+            return self._left_out(case)
+        if fed_bad(case, bad):
             return []
         replay = replay_of(case, bad.step)
         if replay is not None:
@@ -163,6 +165,24 @@ class NonFinite(Rule):
             if found is not None:
                 return [found]
         return [_with_fruitless(self._by_stage(case, bad), case, bad.step)]
+
+    def _left_out(self, case: Case) -> list[Finding]:
+        """A scaler keeps bad gradients from the weights; what makes them is known only by running a step again."""
+        bad = case.trouble.left_out
+        replay = replay_of(case, bad.step) if bad is not None else None
+        if bad is None or replay is None or given_outside(case, replay):
+            return []
+        found = self._replayed(case, bad, replay)
+        if found is None:
+            return []
+        skipped = sum(calls.skipped for calls in case.order.optimizers.values())
+        scale = case.scalars.get("scale")
+        now = f" to {number(scale.last)}" if scale is not None else ""
+        why = (
+            f"{found.why}. The scaler takes it for an overflow by its scale and leaves the update out,"
+            f" {plural(skipped, 'time')} so far: the loss scale keeps falling{now} and nothing is learnt"
+        )
+        return [msgspec.structs.replace(found, why=why)]
 
     # with the operator known
 
@@ -185,7 +205,7 @@ class NonFinite(Rule):
             fault=why.fault,
             category=why.category,
             confidence=why.confidence if replay.status == "exact" else why.confidence - 0.05,
-            since_step=min(replay.step, bad.step),
+            since_step=min(replay.step, bad.began),
             where=where(source, module=replay.module, op=f"{namespace(replay)}.{name}", network=self._network(bad)),
             why=why.why + where_rows,
             facts=facts,

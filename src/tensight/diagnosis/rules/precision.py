@@ -115,7 +115,8 @@ class GradientUnderflow(Rule):
     every = 10
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
-        if case.order.scaling or any(kind == "scaler" for kind, _ in case.parts):
+        scalers = [part for (kind, _), part in case.parts.items() if kind == "scaler"]
+        if case.order.scaling or any(part.settings.get("enabled") is not False for part in scalers):
             return []
         if not any(info.dtype == "float16" for info in case.tensors.values()):
             return []

@@ -1,10 +1,10 @@
-"""A learning rate that is raised all along."""
+"""A learning rate that is raised all along, or again after it had come down."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.rule import Rule
@@ -16,6 +16,8 @@ STEPS = 60
 RISES = 4.0  # times, from a tenth of the run to its end
 WORSE = 1.5  # times the best that the loss had been
 SPIKE = 3.0  # times the loss before
+PER_UPDATE = 0.5  # calls of a scheduler
+LOW, HIGH = 0.1, 0.8  # of the highest rate: it has come down, and is up again
 DAMAGE = ("dead_relu", "exploding_gradient", "exploding_activation", "lr_too_high")
 
 
@@ -81,3 +83,71 @@ class LrKeepsRising(Rule):
             return None
         last_good = max(at for at, value in enumerate(smooth) if value < WORSE * lowest)
         return points[last_good + 1][0] if last_good <= 0.9 * len(smooth) else None  # a last spike is no end
+
+
+class LrRisesAgain(Rule):
+    """An annealing that is stepped past its end and turns back."""
+
+    fault = "lr_schedule_turns_back"
+    category = "lr-schedule"
+    finds = "A CosineAnnealingLR that is stepped beyond T_max, where the rate rises to its beginning again."
+    evidence = ("learning rate over the steps", "kind of the scheduler and its T_max", "how often it was stepped")
+    explains = frozenset({"lr_too_high"})
+    every = 25
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        found = [part for (kind, _), part in case.parts.items() if kind == "scheduler"]
+        cosine = [part for part in found if part.type == "CosineAnnealingLR"]
+        if len(found) != 1 or not cosine:
+            return  # one of several takes turns with the others
+        end, named = cosine[0].settings.get("T_max"), cosine[0].settings.get("optimizer")
+        lr = case.lr(str(named)) or case.lr()
+        if lr is None or not isinstance(end, (int, float)) or case.order.scheduler_steps <= end:
+            return
+        if case.order.scheduler_steps < PER_UPDATE * case.order.updates:
+            return  # a swing over many epochs may be meant
+        lowest, rises = self._rises(lr.points)
+        if lowest is None or not rises:
+            return
+        source = next(iter(case.order.schedulers.values()), None) or cosine[0].source
+        per_step = case.order.scheduler_steps / max(1, case.order.updates)
+        yield self.finding(
+            "the learning rate rises again: the cosine schedule is stepped past its end",
+            confidence=0.86,
+            since_step=lowest,
+            where=where(source, op="CosineAnnealingLR.step"),
+            why=f"CosineAnnealingLR brings the learning rate down over T_max = {number(end)} calls of step() and called"
+            f" further up again: it was called {case.order.scheduler_steps} times ({number(per_step)} per update), and"
+            f" the rate has come back to its beginning {rises} {'time' if rises == 1 else 'times'} since step {lowest}."
+            " A T_max that counts epochs while scheduler.step() is called after each batch makes the rate swing up and"
+            " down like this, and what was learnt at a low rate is shaken off",
+            facts=[
+                ("T_max", end),
+                ("calls of scheduler.step()", case.order.scheduler_steps),
+                ("times the rate rose again", rises),
+                ("highest rate", lr.most),
+            ],
+            fix=(
+                f"call scheduler.step() once per epoch, or give T_max in updates: epochs * len(loader)"
+                f"{at(cosine[0].source)}",
+            ),
+            confirm=("print the learning rate over the steps",),
+        )
+
+    @staticmethod
+    def _rises(points: Sequence[tuple[int, float]]) -> tuple[int | None, int]:
+        """(the step at which the rate was lowest before it first rose again, how often it did)"""
+        most = max((rate for _, rate in points), default=0.0)
+        lowest: tuple[float, int] | None = None
+        turned: int | None = None
+        rises = 0
+        begun = False  # a rate that is low at first is being warmed up
+        for step, rate in points:
+            begun = begun or rate >= HIGH * most
+            if begun and rate <= LOW * most and (lowest is None or rate < lowest[0]):
+                lowest = (rate, step)
+            elif lowest is not None and rate >= HIGH * most:
+                rises += 1
+                turned = lowest[1] if turned is None else turned
+                lowest = None
+        return turned, rises

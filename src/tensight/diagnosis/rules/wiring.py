@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.ledger import Entry
 from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.rules.branches import cut_branch
 from tensight.diagnosis.words import at, called, number, plural, some, where
 from tensight.records import Event, Finding, Part, Source
 
@@ -274,7 +275,7 @@ class DetachBreaksGraph(Rule):
         "A part of the network that runs before the trained rest but never gets a gradient: the graph is cut after it."
     )
     evidence = ("which parameters get gradients", "order in which modules run", "whether their optimizer steps")
-    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "vanishing_gradient"})
+    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "vanishing_gradient", "output_not_used"})
     every = 10
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
@@ -314,9 +315,21 @@ class DetachBreaksGraph(Rule):
         zeros = part is not None and part.settings.get("absent_gradients") == "zeros"
         if zeros and having and not self._silenced(case, network, having[0][0]):
             without = [pair for pair in running if not pair[1].alive and pair[1].first_move < 0]
-        if not without or not having or max(order for order, _ in without) >= min(order for order, _ in having):
+        if not without or not having:
             return None
+        if max(order for order, _ in without) >= min(order for order, _ in having):
+            return self._cut_beside(case, network, [entry for _, entry in running], having[0][1])
         return [entry for _, entry in without], having[0][1].parameter.module
+
+    @staticmethod
+    def _cut_beside(case: Case, network: str, running: list[Entry], trained: Entry) -> tuple[list[Entry], str] | None:
+        """A branch of its own, as torch makes it at random, that is cut off from what all branches lead to."""
+        place = common([entry.parameter.module for entry in running if entry.gradient < 0])
+        branch = cut_branch(case, network, place, running)
+        layers = [entry for entry in branch if entry.layer and entry.matrix]
+        if not layers or not all(fresh(case, entry) for entry in layers):
+            return None
+        return branch, trained.parameter.module
 
     @staticmethod
     def _silenced(case: Case, network: str, before: int) -> bool:
@@ -384,7 +397,7 @@ class DetachBreaksGraph(Rule):
             ),
             why=f"{plural(len(cut), 'trainable parameter')} of {front} ({names}) never receive a gradient in"
             f" {plural(case.deep_steps, 'observed step')}, although {front} runs in forward and"
-            f" {called(after)} behind it"
+            f" {called(after)} {'behind' if self._behind(case, network, cut, after) else 'beside'} it"
             " is trained: the graph is cut between them, as detach(), .data, torch.no_grad() or a conversion to"
             " numpy does",
             facts=[
@@ -399,6 +412,12 @@ class DetachBreaksGraph(Rule):
             ),
             confirm=(f"print({cut[0].name}.grad): it is None after backward",),
         )
+
+    @staticmethod
+    def _behind(case: Case, network: str, cut: list[Entry], after: str) -> bool:
+        ran = case.ran(network)
+        last = max((ran.get(entry.parameter.module, -1) for entry in cut), default=-1)
+        return after not in ran or ran[after] > last
 
     @staticmethod
     def _line(case: Case, network: str, front: str, after: str) -> tuple[Source | None, str | None]:

@@ -139,7 +139,12 @@ class Agreement:
             self._wait(group, sums)
 
     def _wait(self, group: Group, sums: list[int], words: str = "") -> None:
-        values: dict[str, Value] = {"update": self._updates, "step": self.watching.sink.step, "sums": _text(sums)}
+        values: dict[str, Value] = {
+            "update": self._updates,
+            "step": self.watching.sink.step,
+            "sums": _text(sums),
+            "passes": self.replicas.passes,
+        }
         if words:
             values["words"] = words
         self._waiting.append((group.name, values))

@@ -3,7 +3,8 @@
 The backend is handed the captured graph with a plan of what to look at (`compiled_plan`). For inductor, marks find the
 values in the derived graphs (`compiled_marks`), and probes look at those that compiled code keeps in memory
 (`compiled_probes`); the code itself stays as it is. For the backend `eager` the graph is Python and looks are calls in
-it. Everywhere else, and where it would not be safe, nothing is added and the gap is said.
+it; backends that run the derived graphs as Python (`aot_eager`) are looked at the same way (`compiled_aot`). Everywhere
+else, and where it would not be safe, nothing is added and the gap is said.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ class Compiled:
         self._shown: set[int] = set()  # modules that any compiled code has shown
         self._said: set[str] = set()
         self._hooked = False
+        self._derived = False
         self._prepare = watching.probe("torch.compile", self._inductor)
         self._add = watching.probe("compiled code", self._add_probes)
         _attached[:] = [weakref.ref(self)]
@@ -103,9 +105,24 @@ class Compiled:
         prepare = self.watching.probe("torch.compile", self._other)
 
         def __call__(wrapper, model_, inputs_, *args, **kwargs):
-            looks = self.watching.attached and prepare(wrapper, model_)
-            result = original(wrapper, model_, inputs_, *args, **kwargs)
-            return self._alone(result) if looks else result
+            found = prepare(wrapper, model_) if self.watching.attached else None
+            if found is None:
+                return original(wrapper, model_, inputs_, *args, **kwargs)
+            if not found.derived:
+                return self._alone(original(wrapper, model_, inputs_, *args, **kwargs))
+            from tensight.frameworks.torch import compiled_aot, compiled_marks
+
+            try:
+                with compiled_aot.looking(found):
+                    return original(wrapper, model_, inputs_, *args, **kwargs)
+            except torch._dynamo.exc.RestartAnalysis:
+                raise  # no error: the graph is to be captured anew
+            except Exception as error:
+                compiled_marks.remove(model_.graph)
+                model_.recompile()
+                result = original(wrapper, model_, inputs_, *args, **kwargs)
+                self.watching.failed("torch.compile", error)
+                return result
 
         return __call__
 
@@ -196,14 +213,26 @@ class Compiled:
             return "compiled autograd derives the backward pass in another way"
         return ""
 
-    def _other(self, wrapper: Any, model: GraphModule) -> bool:
+    def _other(self, wrapper: Any, model: GraphModule) -> Plan | None:
         found = self._plan(model)
         if not found.marks:
-            return False
+            return None
         name = getattr(wrapper.compiler_fn, "__name__", type(wrapper.compiler_fn).__name__)
+        from tensight.frameworks.torch import compiled_aot
+
+        if compiled_aot.runs_in_python(wrapper.compiler_fn):
+            reason = self._hindrance(model, {})
+            if reason:
+                self._refuse(found, reason)
+                return None
+            if not self._derived:
+                self._derived = True
+                compiled_aot.prepare(self._patches, look)
+            compiled_aot.insert(model, found)
+            return found
         if name != "eager":
             self._refuse(found, f"the backend {name} is not known to leave room for a look")
-            return False
+            return None
         nodes = {node.name: node for node in model.graph.nodes}
         for index, mark in enumerate(found.marks):
             node = nodes.pop(mark.node, None)
@@ -212,7 +241,7 @@ class Compiled:
             with model.graph.inserting_after(node):
                 model.graph.call_function(look_in_graph, (node, found.key, index))
         model.recompile()
-        return True
+        return found
 
     # plans
 

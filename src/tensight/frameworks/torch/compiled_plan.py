@@ -56,6 +56,7 @@ class Plan:
         for mark in marks:
             self._of.setdefault(mark.node, []).append(mark)
         self.operators = False  # every operator is to be shown, not only what leaves modules
+        self.derived = False  # looks stand in graphs that are derived from this one, forward and backward
         # while it runs
         self.base = 0  # its runs since the last backward pass, before this one
         self.stamp = -1

@@ -14,6 +14,7 @@ from tensight.records.event import Value
 _RESHAPES = frozenset({"view", "unsafe_view", "reshape", "reshape_alias", "flatten"})
 _SAME_VALUES = _RESHAPES | {"clone", "to_copy", "alias", "contiguous", "squeeze", "unsqueeze", "transpose", "permute"}
 _SAME_AXES = frozenset({"clone", "to_copy", "alias", "neg", "mul", "div"})  # scaled or copied, its axes as they were
+_COPIES = frozenset({"clone", "to_copy", "alias"})
 _RAW = frozenset({"addmm", "linear", "mkldnn_linear", "convolution", "mm", "bmm", "mkldnn_convolution"})
 _NEAR = 96  # nodes around a loss that are looked at
 
@@ -48,36 +49,46 @@ def _signed(dim: Any, rank: int) -> int | None:
 
 
 def rows_across(prediction: torch.Tensor, target: torch.Tensor | None) -> dict[str, Value]:
-    """Whether the rows of classes were cut out of a tensor across its axes.
+    """Whether the classes that a loss compares were cut out of a tensor across its axes.
 
-    `(batch, classes, time)` seen as `(-1, classes)` makes rows of neighbouring times of one class. It is certain where
-    the targets are laid out as the tensor is without its class axis, or where a convolution made it.
+    `(batch, classes, time)` seen as `(-1, classes)` makes rows of neighbouring times of one class, and `(batch, time,
+    classes)` seen as `(batch, classes, time)` has each class where another time was. A view keeps an axis whole only
+    where as many values follow it as before. It is certain where the targets are laid out as the tensor is without its
+    class axis, or where a convolution made it.
 
     >>> made = torch.ones(2, 3, 8, requires_grad=True) * 1
     >>> rows_across(made.view(-1, 3), torch.zeros(2, 8).view(-1))
-    {'rows_cut_from': '2x3x8'}
+    {'rows_cut_from': '2x3x8', 'rows_cut_to': '16x3', 'class_axis': 1}
     >>> rows_across(made.transpose(1, 2).reshape(-1, 3), torch.zeros(2, 8).view(-1))
     {}
     >>> rows_across(made.mean(2, keepdim=True).flatten(1), torch.zeros(2))
     {}
+    >>> made = torch.ones(2, 8, 3, requires_grad=True) * 1
+    >>> rows_across(made.view(2, 3, 8), torch.zeros(2, 8)), rows_across(made.transpose(1, 2), torch.zeros(2, 8))
+    ({'rows_cut_from': '2x8x3', 'rows_cut_to': '2x3x8', 'class_axis': 2}, {})
     """
-    if prediction.dim() != 2 or prediction.grad_fn is None or target is None:
+    if prediction.dim() < 2 or prediction.grad_fn is None or target is None:
         return {}
-    node, classes = prediction.grad_fn, prediction.shape[1]
-    if operator(node) not in _RESHAPES:
+    node, classes = _before(prediction.grad_fn, _COPIES), prediction.shape[1]
+    if node is None or operator(node) not in _RESHAPES:
         return {}
     sizes = getattr(node, "_saved_self_sym_sizes", None) or getattr(node, "_saved_self_sizes", None)
     if not sizes or len(sizes) < 3:
         return {}
     shape = tuple(int(size) for size in sizes)
-    if shape[1] != classes or classes in shape[2:] or math.prod(shape[2:]) == 1:
-        return {}  # a pooled prediction has one place only
-    layout = shape[:1] + shape[2:]
-    base = target._base if target._base is not None else target
-    maker = node.next_functions[0][0]
-    if tuple(base.shape) != layout and (maker is None or "convolution" not in operator(maker)):
+    if shape[1:].count(classes) != 1:
         return {}
-    return {"rows_cut_from": "x".join(map(str, shape))}
+    axis = 1 + shape[1:].index(classes)
+    layout = shape[:axis] + shape[axis + 1 :]
+    if math.prod(shape[axis + 1 :]) == math.prod(prediction.shape[2:]):
+        return {}  # it is whole: a pooled prediction, for one, has a single place behind it
+    given = [target] if target._base is None else [target, target._base]
+    maker = node.next_functions[0][0]
+    convolved = axis == 1 and maker is not None and "convolution" in operator(maker)
+    if not convolved and all(tuple(one.shape) != layout for one in given):
+        return {}
+    cut_to = "x".join(map(str, prediction.shape))
+    return {"rows_cut_from": "x".join(map(str, shape)), "rows_cut_to": cut_to, "class_axis": axis}
 
 
 def picked_across(root: torch.Tensor) -> dict[str, Value]:

@@ -18,6 +18,7 @@ from tensight.records.event import Value
 CLASS_LOSSES = frozenset({"cross_entropy", "nll_loss", "multi_margin_loss"})
 _MOST_ROWS = 256
 _AT_ONCE = 65_536  # values that are copied as doubles
+_FEWEST_SAMPLES = 8  # of a batch, before one may say that they are alike
 _MOST_LABELS = 65_536
 
 
@@ -140,3 +141,16 @@ def tokens_against(target: torch.Tensor, fed: Sequence[torch.Tensor]) -> dict[st
 
 def _agree(a: torch.Tensor, b: torch.Tensor, counted: torch.Tensor) -> bool:
     return int(counted.sum()) >= 4 and bool((a == b)[counted].all())
+
+
+def learnt(target: torch.Tensor) -> dict[str, Value]:
+    """Of a target that carries gradients itself: how much it differs between the samples of a batch.
+
+    >>> made = torch.arange(16.0).view(8, 2).requires_grad_() * 1
+    >>> learnt(made)["target_learnt"], round(learnt(made)["target_spread"], 3), learnt(made.detach())
+    (True, 4.899, {})
+    """
+    if not target.requires_grad or target.dim() < 2 or len(target) < _FEWEST_SAMPLES or target.device.type != "cpu":
+        return {}
+    spread = target.detach().to(torch.float32).std(dim=0).mean()
+    return {"target_learnt": True, "target_spread": float(spread)}

@@ -17,7 +17,7 @@ from tensight.frameworks.torch.graph import expression, operator
 from tensight.frameworks.torch.label_probe import LabelProbe
 from tensight.frameworks.torch.lines import made_before
 from tensight.frameworks.torch.loss_axes import overlap_of_raw, picked_across, rows_across
-from tensight.frameworks.torch.loss_facts import CLASS_LOSSES, facts, shape_text, tokens_against
+from tensight.frameworks.torch.loss_facts import CLASS_LOSSES, facts, learnt, shape_text, tokens_against
 from tensight.frameworks.torch.picture_probe import PictureProbe
 from tensight.frameworks.torch.shards import PLAIN, arrived
 from tensight.frameworks.torch.watching import Watched, Watching
@@ -124,6 +124,7 @@ class Losses:
         if target is not None:
             values["target_equals_input"] = self._is_input(target)
             values |= tokens_against(target, self._tokens)
+            values |= learnt(target)
             if function in SIGNED and target.numel():
                 values["target_zeros"] = float((target == 0).double().mean())
         if function in ("cross_entropy", "nll_loss"):

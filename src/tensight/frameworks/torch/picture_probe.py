@@ -1,8 +1,9 @@
 """Whether pictures and the pictures they are to become lie upon each other: asked once, of the first samples.
 
 Where a target shows the same thing as its input (a mask, a sharper or cleaner picture), the two are correlated place by
-place. When a mirrored target fits an input well and the target itself does not, something has turned the one and not
-the other; when the target of another sample fits, the pairs are mixed up.
+place, and in the same sense in all samples. When a mirrored target fits an input well and the target itself does not,
+something has turned the one and not the other. Smooth pictures fit each other by chance, one way in one sample and the
+opposite way in the next: what cancels out is not counted.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ SMALLEST = 8  # side of a picture
 LARGEST = 64  # side at which they are compared
 FITS = 0.5  # correlation
 APART = 0.3  # by which another way round must fit better
+FEWEST = 0.1  # share of the samples that must show which way they fit
 
 
 class PictureProbe:
@@ -44,23 +46,34 @@ class PictureProbe:
         self._upright += upright
         if self._count >= SAMPLES:
             self._done = True
-            if self._turned + self._upright:
-                self.watching.sink.scalar("probe/turned_targets", self._turned / (self._turned + self._upright))
+            turned, upright = abs(self._turned), abs(self._upright)
+            if turned + upright >= FEWEST * self._count:
+                self.watching.sink.scalar("probe/turned_targets", turned / (turned + upright))
 
 
 def compare(inputs: torch.Tensor, targets: torch.Tensor) -> tuple[int, int]:
-    """How many targets fit their input only when they are mirrored, and how many fit as they are.
+    """How many targets fit their input only when they are mirrored, and how many fit as they are, beyond chance.
 
     >>> pictures = torch.randn(8, 1, 16, 16, generator=torch.Generator().manual_seed(0))
     >>> compare(pictures, pictures), compare(pictures, pictures.flip(-1))
     ((0, 8), (8, 0))
+    >>> sense = torch.tensor([1.0, -1.0]).repeat(4)[:, None, None, None]
+    >>> compare(pictures, sense * pictures.flip(-1))
+    (0, 0)
     """
     pictures, wanted = _flat(inputs), _flat(targets)
     plain = _correlation(pictures, wanted)
     ways = [(-1,), (-2,), (-1, -2)]
-    best = torch.stack([_correlation(pictures, wanted.flip(way)) for way in ways]).amax(0)
-    turned = (best > FITS) & (best > plain + APART)
-    return int(turned.sum()), int(((plain > FITS) & (plain > best + APART)).sum())
+    flipped = torch.stack([_correlation(pictures, wanted.flip(way)) for way in ways])
+    largest = flipped.abs().argmax(0, keepdim=True)
+    best = flipped.gather(0, largest)[0]
+    return _beyond_chance(best, plain), _beyond_chance(plain, best)
+
+
+def _beyond_chance(fits: torch.Tensor, other: torch.Tensor) -> int:
+    """How many more fit this way and not the other in one sense than in the opposite one, which counts below 0."""
+    clear = (fits.abs() > FITS) & (fits.abs() > other.abs() + APART)
+    return int(fits[clear].sign().sum())
 
 
 def _match(fed: torch.Tensor, target: torch.Tensor) -> bool:
@@ -82,4 +95,4 @@ def _flat(pictures: torch.Tensor) -> torch.Tensor:
 
 
 def _correlation(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return (a * b).sum((-2, -1)).abs()
+    return (a * b).sum((-2, -1))

@@ -62,6 +62,7 @@ class Replicas:
         self._averaged = False  # somebody has averaged by hand
         self._line: Source | None = None  # of the last call of an outermost module
         self._backward = False
+        self.passes = 0  # backward passes so far: ranks that make other updates than each other differ in them
         self._patches = patches
         self._stages = False  # stages of a pipeline were met
         self._told_stages: set[str] = set()
@@ -183,6 +184,7 @@ class Replicas:
     def root(self, root: torch.Tensor, scale: float) -> None:
         """A backward pass begins."""
         self._backward = True
+        self.passes += 1
 
     def before_update(self) -> None:
         """An optimizer is about to step."""

@@ -92,13 +92,12 @@ class Scaling:
             if isinstance(tensor, torch.Tensor):
                 self._scaled.append((weakref.ref(tensor), scale))
 
+    def _unscaled(self, optimizer: Any) -> None:
+        self.watching.sink.event("unscale", self.optimizers.name_of(optimizer), {}, user_source())
+
     def _around_unscale(self, original: Any) -> Any:
         watching = self.watching
-
-        def happened(optimizer: Any) -> None:
-            watching.sink.event("unscale", self.optimizers.name_of(optimizer), {}, user_source())
-
-        tell = watching.probe("unscale", happened)
+        tell = watching.probe("unscale", self._unscaled)
 
         def unscale_(scaler, optimizer):
             result = original(scaler, optimizer)
@@ -112,10 +111,13 @@ class Scaling:
         watching = self.watching
         skipped = watching.probe("skipped update", self.optimizers.skipped)
         steps = watching.probe("scaler step", self._steps)
+        unscales = watching.probe("unscale", self._unscaled)
 
         def step(scaler, optimizer, *args, **kwargs):
             if not watching.active or not scaler._enabled:
                 return original(scaler, optimizer, *args, **kwargs)
+            if getattr(optimizer, "_step_supports_amp_scaling", False):
+                unscales(optimizer)  # by itself, within its step
             before = steps(optimizer)
             result = original(scaler, optimizer, *args, **kwargs)
             self._skipped = before is not None and steps(optimizer) == before
