@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import sys
@@ -51,8 +52,13 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]], *, ti
         table.add_column(headings[place], overflow="fold")
     for row in cells:
         table.add_row(*(Text(row[place]) for place in filled))
-    width = None if sys.stdout.isatty() else _UNBROKEN
-    Console(width=width, highlight=False).print(table)
+    if sys.stdout.isatty():
+        Console(highlight=False).print(table)
+        return
+    text = io.StringIO()
+    Console(file=text, width=_UNBROKEN, highlight=False, no_color=True, force_terminal=False).print(table)
+    for line in text.getvalue().splitlines():
+        print(line.rstrip())
 
 
 def print_lost(command: str, run: Run) -> None:
