@@ -85,6 +85,10 @@ def test_no_line_of_the_list_of_commands_is_cut_off(capsys: pytest.CaptureFixtur
         (["view", "nowhere"], "tensight: there is no folder nowhere; name a run, or a folder of runs"),
         (["view", "note.txt"], "tensight: note.txt is a file, not a run: name a run, or a folder of runs"),
         (["nosuch"], "tensight: No such command 'nosuch'. `tensight --help` lists them"),
+        (["run", "--budget", "low", "a.py"], "Invalid value for '--budget': 'low' is not a number."),
+        (["preflight", "--steps", "x", "a.py"], "Invalid value for '--steps': 'x' is not a whole number."),
+        (["tune", "nowhere.yaml"], "tensight: nowhere.yaml: cannot be read: No such file or directory"),
+        (["tune", "cut.yaml"], "cut.yaml: is not YAML: line 2: expected the node content, but found '<stream end>'"),
         (["run", "."], "tensight: .: is a folder; give a path to a Python file"),
         (["run", "--report", ".", "a.py"], "tensight: --report .: is a folder; name a file"),
         (
@@ -121,6 +125,7 @@ def test_what_is_wrong_is_named_as_the_user_wrote_it(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "note.txt").write_text("hello")
     (tmp_path / "a.py").write_text("")
+    (tmp_path / "cut.yaml").write_text("{\n")
     (tmp_path / "crash.py").write_text("raise ValueError('too early')")
     for name in ("note.txt", "code.pt"):  # no command may run what is not called a script
         (tmp_path / name).write_text(f"import pathlib; pathlib.Path({str(tmp_path / 'ran')!r}).touch()")
