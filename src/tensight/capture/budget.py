@@ -79,10 +79,12 @@ class Budget:
         self.spent += min(max(0.0, seconds - self._base), 3 * cost) if self._base else min(guess, seconds)
 
     def slept(self, steps: int, seconds: float) -> None:
-        """So many steps were slept through."""
-        self.counts[Depth.ASLEEP] += steps
+        """So many steps were slept through; none, where the first of them woke us."""
         self._whole += seconds
-        self._add(Depth.ASLEEP, seconds / max(1, steps))
+        if steps <= 0:
+            return
+        self.counts[Depth.ASLEEP] += steps
+        self._add(Depth.ASLEEP, seconds / steps)
         self._learn_costs()
 
     def trouble(self, step: int) -> None:

@@ -70,7 +70,7 @@ def params(target: Path, arguments: tuple[str, ...], map_file: Path | None, as_j
     if not rows:
         raise UsageError(f"{target}: no model was called in it; give a script that trains, or a run")
     print_table(
-        ("network", "name", "shape", "dtype", "count", "trained"),
+        ("network", "name", "shape", "dtype", "count", "trained", "tied to"),
         [
             (
                 row["network"],
@@ -79,6 +79,7 @@ def params(target: Path, arguments: tuple[str, ...], map_file: Path | None, as_j
                 row["dtype"],
                 f"{row['count']:,}",
                 "buffer" if row["buffer"] else _TRAINED[row["trainable"]],  # type: ignore[index]
+                row["tied_to"],
             )
             for row in rows
         ],

@@ -94,7 +94,8 @@ def _more(reading: Reading) -> None:
         )
     if profile.collecting.collections:
         took = milliseconds(profile.collecting.seconds)
-        rows.append(f"garbage {profile.collecting.collections} collections, {took} in all clocked steps")
+        count = profile.collecting.collections
+        rows.append(f"garbage {count} collection{'' if count == 1 else 's'}, {took} in all clocked steps")
     cost = reading.trace_cost
     if cost is not None:
         rows.append(f"tracing made a step {cost:.2f} times as long; parts and lines are of steps without it")
