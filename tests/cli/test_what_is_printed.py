@@ -230,7 +230,7 @@ def test_parameters_are_listed_with_buffers_apart(tmp_path: Path, run_tensight: 
     assert rows["1.running_var"] == ["3", "float32", "3", "buffer"]
     assert out.splitlines()[-1] == "15 parameters, 12 trainable; 7 values in buffers"
     (tmp_path / "tied.py").write_text(
-        "import torch\nnet = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2, bias=False))\n"
+        "import torch\nnet = torch.nn.Sequential(*(torch.nn.Linear(2, 2, bias=False) for _ in range(2)))\n"
         "net[1].weight = net[0].weight\nnet(torch.ones(4, 2)).sum().backward()\n"
     )
     lines = run_tensight(tmp_path, "params", "tied.py").stdout.splitlines()

@@ -136,6 +136,8 @@ class Budget:
         """How sampling was thinned, in words."""
         whole, some, light, asleep = (self.counts[d] for d in (*LOOKS, Depth.ASLEEP))
         total = whole + some + light + asleep
+        if not total:
+            return ""
         if total == whole:
             return "every step was watched whole"
         said = (
