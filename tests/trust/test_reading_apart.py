@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 import tensight
+from tensight.cli import main
 from tensight.dump import anf, importing
 from tensight.dump.foreign_files import import_files
 from tensight.dump.readers import npy
@@ -256,3 +257,22 @@ def test_statistics_without_an_end_of_line_do_not_take_the_rest_with_them(dump: 
         assert "Traceback" not in done.stderr
         assert "statistic.csv is refused: reading it takes more memory than a file of its size needs" in done.stderr
         assert done.stdout.startswith("2 tensors of 1 step" if command[0] == "import" else "0 hits")
+
+
+def test_what_could_not_be_read_is_said_by_every_command_and_steers_no_terminal(
+    dump: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = next(dump.rglob("*Default_a_*.npy"))
+    next(dump.rglob("*Default_b_*.npy")).unlink()
+    (good.parent / good.name.replace("Default_a_", "Default_\x1b[31m_")).write_text("nothing")
+    sentence = r"Default_\x1b[31m_ReLU-op0.0.0.1700000000000000.output.0.DefaultFormat.Float32.npy is no .npy file"
+    said = {}
+    for command in ("import", "explain", "check", "compare"):
+        words = [str(dump)] * (2 if command == "compare" else 1)
+        main([command, *words, *(["--run-dir", str(tmp_path / "run")] if command == "import" else [])])
+        said[command] = capsys.readouterr()
+        shown = said[command].out if command == "explain" else said[command].err
+        assert sentence in shown
+        assert "\x1b" not in shown
+    assert said["import"].out.startswith("1 tensor of 1 step and 1 rank (")
+    assert "\nnot read: " in said["explain"].out

@@ -111,8 +111,9 @@ def _print(run: Run, findings: Sequence[Finding]) -> None:
         _say(line)
     if run.end is not None and run.end.budget_note:
         _say(run.end.budget_note)
+    of_others = run.info.command[:2] == ("tensight", "import")
     for line in run.lost:
-        _say(f"not recorded: {line}")
+        _say(f"{'not read' if of_others else 'not recorded'}: {line}")
 
 
 def _say(line: str) -> None:

@@ -84,8 +84,11 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
         hits = sum(1 for hit in run.hits if not hit.recommended and hit.error is None)
         if target is not None:
             reports.write(run, target, muted=session.settings.muted)
-    except (TensightError, OSError) as error:
-        terminal.line(f"the run could not be read again or its report not be written: {error}")
+    except TensightError as error:
+        terminal.line(str(error))
+        findings = tuple(session.findings)
+    except OSError as error:
+        terminal.line(f"the run could not be read again: {error}")
         findings = tuple(session.findings)
     for finding in findings:
         terminal.say(finding)
