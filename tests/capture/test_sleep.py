@@ -42,6 +42,14 @@ def test_a_loss_that_is_not_finite_wakes_and_is_recorded_with_its_step(bad: floa
     assert repr(steps[7]) == repr(bad)
 
 
+def test_a_step_that_wakes_is_counted_once(tmp_path: Path) -> None:
+    sink = asleep(tmp_path)
+    train(sink, [1.0, math.nan, math.nan, 1.0])  # the first of a sleep, and another
+    end = sink.finish("finished", script_exit=0, crashed=False)
+    assert end.steps == 4
+    assert " of 4 steps were watched whole" in end.budget_note
+
+
 def test_the_sleep_ends_when_it_is_over(tmp_path: Path) -> None:
     sink = recorder(tmp_path)
     depths = iter([Depth.ASLEEP, Depth.LIGHT, Depth.ASLEEP, Depth.LIGHT])

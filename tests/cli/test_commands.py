@@ -140,15 +140,18 @@ def test_after_ctrl_c_or_a_kill_the_run_can_be_explained(
 ) -> None:
     (tmp_path / "train.py").write_text(programs.ENDLESS)
     command = [sys.executable, "-m", "tensight", "run", "--no-page", "train.py"]
-    with subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        # a shell's background jobs ignore Ctrl-C, and so would what they start
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    ) as process:
+    with (
+        (tmp_path / "words.txt").open("w") as words,
+        subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=words,
+            text=True,
+            # a shell's background jobs ignore Ctrl-C, and so would what they start
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        ) as process,
+    ):
         assert process.stdout is not None
         try:
             for _ in range(20):
@@ -164,6 +167,9 @@ def test_after_ctrl_c_or_a_kill_the_run_can_be_explained(
     report = json.loads(ran.stdout)
     assert report["run"]["ended"] == ended
     assert report["run"]["steps"] >= 19
+    said = (tmp_path / "words.txt").read_text()
+    interrupted = f"{report['run']['steps']} steps, then it was interrupted"
+    assert (interrupted in said and "nothing was found wrong so far" in said) is (number == signal.SIGINT)
 
 
 def test_processes_that_a_script_spawns_are_part_of_the_run(run_tensight: Tensight, tmp_path: Path) -> None:

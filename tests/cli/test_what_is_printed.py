@@ -83,6 +83,13 @@ def test_no_line_of_the_list_of_commands_is_cut_off(capsys: pytest.CaptureFixtur
             "tensight: note.txt is a file, not a run: name a folder that `tensight run` has made",
         ),
         (["view", "nowhere"], "tensight: there is no folder nowhere; name a run, or a folder of runs"),
+        (["view", "note.txt"], "tensight: note.txt is a file, not a run: name a run, or a folder of runs"),
+        (["nosuch"], "tensight: No such command 'nosuch'. `tensight --help` lists them"),
+        (["run", "--budget", "low", "a.py"], "Invalid value for '--budget': 'low' is not a number."),
+        (["preflight", "--steps", "x", "a.py"], "Invalid value for '--steps': 'x' is not a whole number."),
+        (["tune", "nowhere.yaml"], "tensight: nowhere.yaml: cannot be read: No such file or directory"),
+        (["tune", "cut.yaml"], "cut.yaml: is not YAML: line 2: expected the node content, but found '<stream end>'"),
+        (["run", "."], "tensight: .: is a folder; give a path to a Python file"),
         (["run", "--report", ".", "a.py"], "tensight: --report .: is a folder; name a file"),
         (
             ["run", "-m", "nowhere.train"],
@@ -92,6 +99,14 @@ def test_no_line_of_the_list_of_commands_is_cut_off(capsys: pytest.CaptureFixtur
         (["run", "--run-dir", "a.py/b", "a.py"], "recorded in a.py/b: Not a directory; give another --run-dir"),
         (["profile"], "tensight: name a script, e.g. `tensight profile train.py`, or a module with -m"),
         (["params", "crash.py"], "crash.py: the script failed before a model was called: ValueError: too early"),
+        (
+            ["params", "note.txt"],
+            "note.txt is no run, no checkpoint that is known here and no script, which ends in .py",
+        ),
+        (
+            ["params", "code.pt"],
+            "checkpoint: its beginning is that of none of them",
+        ),
         (["run"], "tensight: name a script, e.g. `tensight run train.py`, or a module with -m"),
         (
             ["run", "--watch", "TOO on weight:*", "a.py"],
@@ -110,10 +125,22 @@ def test_what_is_wrong_is_named_as_the_user_wrote_it(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "note.txt").write_text("hello")
     (tmp_path / "a.py").write_text("")
+    (tmp_path / "cut.yaml").write_text("{\n")
     (tmp_path / "crash.py").write_text("raise ValueError('too early')")
+    for name in ("note.txt", "code.pt"):  # no command may run what is not called a script
+        (tmp_path / name).write_text(f"import pathlib; pathlib.Path({str(tmp_path / 'ran')!r}).touch()")
     _, err, code = said(words, capsys)
+    assert not (tmp_path / "ran").exists()
     assert code == 2
     assert err.strip().endswith(sentence)
+
+
+def test_a_title_is_cut_between_words_where_a_terminal_ends() -> None:
+    title = "softmax is applied twice: cross_entropy gets probabilities instead of logits"
+    finding = Finding("softmax_twice", "loss", title, 1.0, 0, Where(), "because", replay="exact")
+    shown = finding_block(finding, columns=80).splitlines()
+    assert shown[:2] == [f"✖ step 0  {title.removesuffix(' logits')}", "  logits  rewound, looked again"]
+    assert title in finding_block(finding).splitlines()[0], "a file or a pipe has no edge"
 
 
 def test_the_last_words_after_a_crash_do_not_say_that_all_is_well(
@@ -174,6 +201,23 @@ def test_a_value_that_became_nan_is_not_shown_as_a_change_of_zero(
     assert "step 0" not in out  # a checkpoint has none
 
 
+def test_parameters_of_a_checkpoint_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save_file({"fc.weight": np.ones((2, 3), np.float32), "fc.bias": np.ones(2, np.float32)}, "a.safetensors")
+    out, _, _ = said(["params", "a.safetensors"], capsys)
+    head, *rows, last = out.splitlines()
+    assert head == "network        name       shape  dtype    count"
+    assert sorted(rows) == [
+        "a.safetensors  fc.bias    2      float32  2",
+        "a.safetensors  fc.weight  2x3    float32  6",
+    ]
+    assert last == "8 values; the file does not say which of them are trained"
+    _, err, code = said(["params", "a.safetensors", "--lr"], capsys)
+    assert (code, "--lr: a checkpoint stands alone" in err) == (2, True)
+
+
 def test_parameters_are_listed_with_buffers_apart(tmp_path: Path, run_tensight: Tensight) -> None:
     (tmp_path / "train.py").write_text(
         "import torch\nnet = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))\n"
@@ -185,6 +229,13 @@ def test_parameters_are_listed_with_buffers_apart(tmp_path: Path, run_tensight: 
     assert rows["0.bias"][-1] == "no"
     assert rows["1.running_var"] == ["3", "float32", "3", "buffer"]
     assert out.splitlines()[-1] == "15 parameters, 12 trainable; 7 values in buffers"
+    (tmp_path / "tied.py").write_text(
+        "import torch\nnet = torch.nn.Sequential(*(torch.nn.Linear(2, 2, bias=False) for _ in range(2)))\n"
+        "net[1].weight = net[0].weight\nnet(torch.ones(4, 2)).sum().backward()\n"
+    )
+    lines = run_tensight(tmp_path, "params", "tied.py").stdout.splitlines()
+    assert (lines[0].endswith("tied to"), lines[2].split()[-1]) == (True, "0.weight")
+    assert lines[-1] == "4 parameters, 4 trainable; 0 values in buffers"
 
 
 def test_without_torch_a_demo_says_what_to_install(

@@ -259,7 +259,7 @@ def test_the_command_writes_one_page_and_prints_losses_beside_each_other(
     other = record(tmp_path / "b", Seeing, optimizer=lambda p: torch.optim.AdamW(p, lr=3e-3, weight_decay=1e-2))
     main(["compare", str(base[Seeing]), str(other), "--html", str(tmp_path / "pair.html"), "--rows", "3"])
     said = capsys.readouterr().out
-    assert "losses    33% of 3 steps within 1‰ of A's; the furthest apart at step 2" in said
+    assert "losses    33 % of 3 steps within 1‰ of A's; the furthest apart at step 2" in said
     text = (tmp_path / "pair.html").read_text()
     assert "First divergence" in text
     assert "http://" not in text

@@ -264,6 +264,19 @@ def test_code_that_was_compiled_before_is_noticed() -> None:
     assert (what, "before" in reason, "reset" in remedy) == ("the inside of net", True, True)
 
 
+def test_recompilations_for_another_shape_are_counted_with_their_reason() -> None:
+    net = Net()
+    model = torch.compile(net, backend="eager", dynamic=False)
+
+    def program() -> list[torch.Tensor]:
+        return [model(torch.ones(rows, 4)).sum() for rows in (2, 3, 4)]
+
+    _, sink = watched(program)
+    told = sink.kinds("compile")
+    assert [values["recompiles"] for values in told] == [0, 1, 2]
+    assert "size" in told[-1]["reason"]
+
+
 def test_recompilations_are_counted_with_their_reason() -> None:
     net = Net()
     net.number = 0  # type: ignore[assignment]

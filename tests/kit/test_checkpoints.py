@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tensight.cli import main
 from tensight.errors import CallbackError, CheckpointError, UsageError
 from tensight.kit import CheckpointConfig, Model, ModelCheckpoint, latest_checkpoint, load_checkpoint, save_checkpoint
 from tests.kit.nets import FRAMEWORKS, training
@@ -25,6 +26,25 @@ def train(framework: str, folder: Path, epochs: int = 2, **options: Any) -> tupl
     saving = ModelCheckpoint(directory=folder, config=CheckpointConfig(**options))
     Model(made.network, made.loss_fn, made.optimizer).train(epochs, made.data, callbacks=saving)
     return saving, made
+
+
+@both
+def test_two_checkpoints_of_two_steps_show_what_the_second_step_changed(
+    framework: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(framework, tmp_path, epochs=1, save_checkpoint_steps=1)
+    first, second = sorted(tmp_path.glob("*.safetensors"))[:2]
+    assert [path.stem for path in (first, second)] == ["CKP-1_1", "CKP-1_2"]
+    capsys.readouterr()
+    main(["ckpt", "diff", "--json", str(first), str(second)])
+    found = json.loads(capsys.readouterr().out)
+    before, now = load_checkpoint(first), load_checkpoint(second)
+    changes = {row["name"]: row["max_abs"] for row in found["changed"]}
+    assert set(changes) == set(before)
+    for name, change in changes.items():
+        assert change > 0
+        assert change == pytest.approx(np.abs(now[name].astype("d") - before[name].astype("d")).max())
+    assert found["unchanged"] == found["only_a"] == found["only_b"] == []
 
 
 def values(made: Any) -> dict[str, np.ndarray]:

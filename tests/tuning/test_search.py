@@ -250,7 +250,15 @@ def test_ctrl_c_ends_the_trials_and_says_how_to_go_on(tmp_path: Path):
         trials=1,
     )
     words = [sys.executable, "-m", "tensight", "tune", str(config), "--folder", "found"]
-    process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        words,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a shell's background jobs ignore Ctrl-C, and so would what they start
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     try:
         wait_until(lambda: marker.exists() and marker.read_text() != "")
         trial = int(marker.read_text())

@@ -94,10 +94,12 @@ class Budget:
         self.spent += max(inside, learnt)
 
     def slept(self, steps: int, seconds: float) -> None:
-        """So many steps were slept through."""
-        self.counts[Depth.ASLEEP] += steps
+        """So many steps were slept through; none, where the first of them woke us."""
         self._whole += seconds
-        self._add(Depth.ASLEEP, seconds / max(1, steps))
+        if steps <= 0:
+            return
+        self.counts[Depth.ASLEEP] += steps
+        self._add(Depth.ASLEEP, seconds / steps)
         self._learn_costs()
 
     def trouble(self, step: int) -> None:
@@ -149,6 +151,8 @@ class Budget:
         """How sampling was thinned, in words."""
         whole, some, light, asleep = (self.counts[d] for d in (*LOOKS, Depth.ASLEEP))
         total = whole + some + light + asleep
+        if not total:
+            return ""
         if total == whole:
             return "every step was watched whole"
         said = (

@@ -379,7 +379,7 @@ class Recorder:
     def _wake(self) -> None:
         if self.depth < Depth.LIGHT:
             now = self._now()
-            self.budget.slept(max(1, self.step - self._slept_from), now - self._started)
+            self.budget.slept(self.step - self._slept_from, now - self._started)
             self._started = now
             self.depth = Depth.LIGHT
             self._heard = 0.0

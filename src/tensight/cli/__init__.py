@@ -76,6 +76,10 @@ def main(arguments: list[str] | None = None) -> None:
         context = getattr(error, "ctx", None)
         name = context.command_path if context is not None else "tensight"
         said = error.format_message()
+        for range, number in (("integer range", "whole number"), ("float range", "number")):
+            said = said.replace(f"is not a valid {range}", f"is not a {number}")
+        if said.startswith("No such command"):
+            said += f" `{name} --help` lists them"
         is_help = said.startswith("Usage:")  # what newer versions of click say to a group without a command
         print(said if is_help else f"{name}: {said}", file=sys.stderr)
         sys.exit(2)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tensight.cli.printing import print_json, print_table
+from tensight.cli.printing import print_json, print_lost, print_table
 from tensight.cli.spread import bar, shared, workers
 from tensight.records import Hit
 from tensight.runs import open_run
@@ -47,12 +47,14 @@ def check(
     with workers(place, jobs) as found:
         prepare(run, found)
         with bar("checking", found):
-            hits = list(open_run(run).recheck(points, workers=found))
+            opened = open_run(run)
+            hits = list(opened.recheck(points, workers=found))
     if as_json:
         from tensight.runs.report import hit_rows
 
-        print_json({"hits": hit_rows(hits)})
+        print_json({"hits": hit_rows(hits), "lost": list(opened.lost)})
         return
+    print_lost("check", opened)
     rows = [
         (
             hit.step,

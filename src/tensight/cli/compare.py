@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from tensight.cli.printing import print_json, print_table
+from tensight.cli.printing import print_json, print_lost, print_table
 from tensight.cli.spread import bar, shared, workers
 from tensight.compare import compare as compared
 from tensight.compare import page, telling
 from tensight.compare.checkpoints.convert import load_map
 from tensight.compare.result import Comparison
+from tensight.runs import open_run
 from tensight.runs.spreading import prepare
 
 
@@ -59,6 +60,9 @@ def compare(
     if as_json:
         print_json(found.to_dict())
         return
+    for side in (a, b):
+        if side.is_dir():
+            print_lost("compare", open_run(side))
     _print(found, most)
     if html_file is not None:
         click.echo(f"written   {html_file}")

@@ -46,7 +46,7 @@ def _kernel() -> Finding:
 def _page() -> Finding:
     folder = Path(tensight.__file__).parent / "server" / "static"
     if (folder / "index.html").is_file():
-        return Finding("page", "ok", "built page is in the package")
+        return Finding("page", "ok", "the built page is in the package")
     return Finding("page", "missing", "the built page is not in the package", "reinstall tensight")
 
 

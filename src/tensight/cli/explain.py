@@ -13,7 +13,7 @@ from tensight.errors import NameNotFound, RunError
 from tensight.records import Finding
 from tensight.runs import Run, html, open_run
 from tensight.runs.audit import lines
-from tensight.runs.blocks import crash_block, finding_block
+from tensight.runs.blocks import crash_block, finding_block, folded, plain
 from tensight.runs.muting import load_baseline, write_baseline
 from tensight.runs.verdict import gone_ranks, nothing_wrong
 from tensight.runs.writing import write_whole
@@ -94,14 +94,12 @@ def _print(run: Run, findings: Sequence[Finding]) -> None:
     for finding in findings:
         click.echo(finding_block(finding) + "\n")
     steps = run.step_count
-    click.echo(f"{run.info.id}: {run.ended} after {steps} step{'' if steps == 1 else 's'}", nl=False)
-    click.echo("" if findings else f"; {nothing_wrong(run.ended)}")
+    ending = "" if findings else f"; {nothing_wrong(run.ended)}"
+    _say(f"{run.info.id}: {run.ended} after {steps} step{'' if steps == 1 else 's'}{ending}")
     *earlier, last = run.history
     if earlier:
         parts = ", ".join(f"{leg.steps} of {leg.run.name}" for leg in earlier)
-        click.echo(
-            f"resumed after {parts}: {last.first + last.steps} steps in all, of which this is from {last.first} on"
-        )
+        _say(f"resumed after {parts}: {last.first + last.steps} steps in all, of which this is from {last.first} on")
     entries = run.audit
     if entries:
         click.echo("what was done to the training:")
@@ -110,8 +108,14 @@ def _print(run: Run, findings: Sequence[Finding]) -> None:
     if len(entries) > MOST_SHOWN:
         click.echo(f"  and {len(entries) - MOST_SHOWN} earlier: --json lists them all")
     for line in gone_ranks(run):
-        click.echo(line)
+        _say(line)
     if run.end is not None and run.end.budget_note:
-        click.echo(run.end.budget_note)
+        _say(run.end.budget_note)
+    of_others = run.info.command[:2] == ("tensight", "import")
     for line in run.lost:
-        click.echo(f"not recorded: {line}")
+        _say(f"{'not read' if of_others else 'not recorded'}: {line}")
+
+
+def _say(line: str) -> None:
+    # names of files in a dump of others may hold anything
+    click.echo("\n".join(folded(plain(line, 1200))))

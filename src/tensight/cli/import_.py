@@ -9,6 +9,7 @@ import click
 
 from tensight.cli.printing import print_json
 from tensight.cli.spread import shared, workers
+from tensight.diagnosis.words import plural
 from tensight.runs.blocks import plain
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ def import_(dump: Path, run_dir: Path | None, place: str | None, jobs: int | Non
         print_json({**made._asdict(), "folder": str(made.folder)})
         return
     click.echo(
-        f"{made.tensors} tensors of {made.steps} step{'' if made.steps == 1 else 's'} and {made.ranks} "
-        f"rank{'' if made.ranks == 1 else 's'} ({', '.join(made.formats)}); see them: tensight view {made.folder}"
+        f"{plural(made.tensors, 'tensor')} of {plural(made.steps, 'step')} and {plural(made.ranks, 'rank')} "
+        f"({', '.join(made.formats)}); see them: tensight view {made.folder}"
     )
 
 
@@ -58,4 +59,4 @@ def _show(made: Shown, as_json: bool) -> None:
     if as_json:
         print_json({**made._asdict(), "folder": str(made.folder)})
         return
-    click.echo(f"a {made.kind} of {made.operators} operators; see it: tensight view {made.folder}")
+    click.echo(f"a {made.kind} of {plural(made.operators, 'operator')}; see it: tensight view {made.folder}")

@@ -21,4 +21,6 @@ def mcp(folder: Path, control: str | None) -> None:
     """
     from tensight.mcp.server import serve
 
+    if not folder.exists():
+        click.echo(f"tensight mcp: there is no folder {folder} yet: runs are served as they come", err=True)
     serve(folder, control)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -14,6 +15,10 @@ from rich.text import Text
 
 from tensight.runs.blocks import plain
 
+if TYPE_CHECKING:
+    from tensight.runs import Run
+
+MOST_LOST = 10  # sentences
 _UNBROKEN = 10_000  # columns: a file or a pipe has no edge to wrap at
 
 
@@ -47,5 +52,20 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]], *, ti
         table.add_column(headings[place], overflow="fold")
     for row in cells:
         table.add_row(*(Text(row[place]) for place in filled))
-    width = None if sys.stdout.isatty() else _UNBROKEN
-    Console(width=width, highlight=False).print(table)
+    if sys.stdout.isatty():
+        Console(highlight=False).print(table)
+        return
+    text = io.StringIO()
+    Console(file=text, width=_UNBROKEN, highlight=False, no_color=True, force_terminal=False).print(table)
+    for line in text.getvalue().splitlines():
+        print(line.rstrip())
+
+
+def print_lost(command: str, run: Run) -> None:
+    """What a run lacks, on standard error: an answer about the rest must not pass for one about all of it."""
+    lost = run.lost
+    for line in lost[:MOST_LOST]:
+        print(f"tensight {command}: {plain(line)}", file=sys.stderr)
+    if len(lost) > MOST_LOST:
+        more = len(lost) - MOST_LOST
+        print(f"tensight {command}: and {more} more of this kind: tensight explain {run.path}", file=sys.stderr)

@@ -14,7 +14,7 @@ from tensight.profiling.rule import milliseconds, percent
 from tensight.profiling.trace import TraceSummary
 from tensight.records import Source
 from tensight.records.timing import PARTS, LoaderTime, Tried
-from tensight.runs.blocks import finding_block, plain
+from tensight.runs.blocks import finding_block, folded, plain
 
 BAR = 30
 STEP = "ProfilerStep#"
@@ -35,7 +35,8 @@ def show(reading: Reading, advice: Sequence[Advice], *, most: int = 10) -> None:
         return
     own = f"; measuring took {milliseconds(reading.own)} a step, which is left out" if reading.own else ""
     rate = f"{1 / reading.seconds:.3g} steps/s" if reading.seconds else ""
-    click.echo(f"a step takes {milliseconds(reading.seconds)} ({rate}, {len(reading.clocked)} steps clocked){own}\n")
+    head = f"a step takes {milliseconds(reading.seconds)} ({rate}, {len(reading.clocked)} steps clocked){own}"
+    click.echo("\n".join(folded(head)) + "\n")
     for part in PARTS:
         share = reading.share(part)
         bar = "█" * round(BAR * share)
@@ -94,13 +95,14 @@ def _more(reading: Reading) -> None:
         )
     if profile.collecting.collections:
         took = milliseconds(profile.collecting.seconds)
-        rows.append(f"garbage {profile.collecting.collections} collections, {took} in all clocked steps")
+        count = profile.collecting.collections
+        rows.append(f"garbage {count} collection{'' if count == 1 else 's'}, {took} in all clocked steps")
     cost = reading.trace_cost
     if cost is not None:
         rows.append(f"tracing made a step {cost:.2f} times as long; parts and lines are of steps without it")
-    click.echo("\n" + "\n".join(f"  {row}" for row in rows))
-    for note in profile.notes:
-        click.echo(f"  note: {plain(note)}")
+    click.echo()
+    for row in (*rows, *(f"note: {plain(note)}" for note in profile.notes)):
+        click.echo("\n".join(folded(f"  {row}", indent=" " * 10)))
 
 
 def _workers(reading: Reading, loader: LoaderTime) -> str:

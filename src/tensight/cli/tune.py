@@ -95,7 +95,7 @@ def show(search: Search, place: Path) -> None:
     rows = [(row.number, f"{row.value:.6g}", *(_short(row.values.get(name)) for name in names)) for row in done]
     print_table(("trial", search.target, *names), rows)
     if search.importance:
-        words = ", ".join(f"{plain(name)} {share:.0%}" for name, share in search.importance.items())
+        words = ", ".join(f"{plain(name)} {100 * share:.0f} %" for name, share in search.importance.items())
         click.echo(f"\nimportance  {words}")
     reasons = [row for row in search.trials if row.state != "complete" and row.reason]
     for row in reasons[:5]:

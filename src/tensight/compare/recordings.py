@@ -57,7 +57,9 @@ def compare_runs(
         verdict = "different" if verdict_of_losses.verdict == "forward" else "rounding"
     reason = ""
     if len(a.numbers) != len(b.numbers):
-        reason = f"A has {len(a.numbers)} steps and B {len(b.numbers)}: the first {len(steps)} in common were compared"
+        # a step that watching slept through is not recorded, so a run may have made more of them
+        held = f"{len(a.numbers)} steps of A are recorded and {len(b.numbers)} of B"
+        reason = f"{held}: the {len(steps)} that both have were compared"
     return Comparison(
         verdict,
         walk.preflight,

@@ -58,7 +58,7 @@ def _losses(found: Comparison) -> Iterator[str]:
         worst = max(found.losses, key=lambda pair: pair.relative)
         share = within(found.losses)
         yield (
-            f"losses    {share:.0%} of {len(found.losses)} steps within {BAND * 1000:g}‰ of A's; "
+            f"losses    {100 * share:.0f} % of {len(found.losses)} steps within {BAND * 1000:g}‰ of A's; "
             f"the furthest apart at step {worst.step}: {worst.relative:.3g}"
         )
 

@@ -13,6 +13,7 @@ from tensight.dump.readers import looks_like_dump
 from tensight.errors import FormatError
 from tensight.store import is_run
 from tensight.workers import Workers
+from tensight.workers.apart import read_apart
 
 FORMAT = 1  # of what is cached; another one is made again
 
@@ -41,11 +42,11 @@ def import_files(path: Path, folder: Callable[[], Path]) -> Shown:
     if kind is None:
         raise FormatError(f"{path} holds neither graph files nor a profile of MindSpore")
     if kind == "graph":
-        graphs, troubles = graph_files.load(path)
+        graphs, troubles = read_apart(graph_files.load, path)
         target = folder()
         operators = graph_files.write(path, graphs, target, troubles)
     else:
-        profiles, troubles = profiler_files.load(path)
+        profiles, troubles = read_apart(profiler_files.load, path)
         target = folder()
         operators = profiler_files.write(profiles, target, troubles)
     return Shown(target, kind, operators, tuple(troubles))

@@ -18,6 +18,7 @@ from tensight.dump.readers.mindspore_names import place
 from tensight.errors import FormatError, TensightError
 from tensight.records import Coverage, Module, Network, Parameter, RunEnd, RunInfo
 from tensight.store import Writer
+from tensight.workers.apart import Visit, size_of
 
 STAGES = (r"\d+_execute_\d+\.ir", r"\d+_validate_\d+\.ir", r"trace_code_graph_\d+(\.ir)?", r"ms_output_.*\.pb")
 _NUMBERED = re.compile(r"(?:\w+_)?\d+\.ir")
@@ -48,11 +49,15 @@ def read(path: Path) -> Anf:
     return anf.read(path) if path.suffix == ".pb" else ir_text.read(path)
 
 
-def load(path: Path) -> tuple[dict[str, Anf], list[str]]:
+def load(path: Path, visit: Visit | None = None) -> tuple[dict[str, Anf], list[str]]:
     """The graphs by the names of their files, and sentences about what could not be read."""
+    visit = visit or Visit()
     graphs: dict[str, Anf] = {}
-    troubles: list[str] = []
+    troubles = [f"{file} is refused: {why}" for file, why in visit.without.items()]
     for file in files(path):
+        if file in visit.without:
+            continue
+        visit.at(file, size_of(file))
         try:
             graphs[file.stem] = read(file)
         except (OSError, TensightError) as error:

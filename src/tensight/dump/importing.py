@@ -16,7 +16,7 @@ from tensight.dump.concluding import Conclusions
 from tensight.dump.copying import copy_tensors
 from tensight.dump.graphs import record as graph_record
 from tensight.dump.measuring import Request, measured_by
-from tensight.dump.readers import scan
+from tensight.dump.readers import scan_foreign
 from tensight.dump.readers.base import Dumped, Found, Raw
 from tensight.errors import TensightError
 from tensight.records import (
@@ -68,7 +68,7 @@ def import_dump(
     `in_place` leaves the values where they are, which is only good for a run in Tensight's own cache. `workers` take
     the statistics, which is where the time goes; what is written does not depend on who they are.
     """
-    found, tensors = scan(path)
+    found, tensors = scan_foreign(path)
     chosen = _chosen(tensors)
     target = folder() if callable(folder) else Path(folder)
     ranks = sorted({one.rank for one in chosen})

@@ -19,6 +19,7 @@ from tensight.profiling import trace
 from tensight.records import RunEnd, RunInfo
 from tensight.records.timing import OperatorTime, Profile, Span
 from tensight.store import Writer
+from tensight.workers.apart import Visit, size_of
 
 Profiles = dict[int, tuple[Profile, Path | None]]  # by rank
 MOST_SPANS = 5000
@@ -68,16 +69,20 @@ def _rank(file: Path) -> int:
     return 0
 
 
-def load(path: Path) -> tuple[Profiles, list[str]]:
+def load(path: Path, visit: Visit | None = None) -> tuple[Profiles, list[str]]:
     """The profile and the trace of each rank, and sentences about what could not be read."""
+    visit = visit or Visit()
     found = tables(path)
-    troubles: list[str] = []
+    troubles = [f"{file} is refused: {why}" for file, why in visit.without.items()]
     profiles: Profiles = {}
     for rank in sorted(found):
         operators: list[OperatorTime] = []
         spans: tuple[Span, ...] = ()
         timeline: Path | None = None
         for file in found[rank]:
+            if file in visit.without:
+                continue
+            visit.at(file, size_of(file))
             try:
                 if file.name == mindspore_tables.TRACE:
                     spans = spans_of(file)

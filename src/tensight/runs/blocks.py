@@ -6,6 +6,7 @@ Names and code lines come from the user's program and may hold anything: control
 from __future__ import annotations
 
 import shutil
+import sys
 import textwrap
 from collections.abc import Mapping
 
@@ -26,6 +27,16 @@ def plain(text: str, most: int = 400) -> str:
 
 def width() -> int:
     return max(60, min(120, shutil.get_terminal_size((100, 24)).columns))
+
+
+def folded(text: str, columns: int | None = None, indent: str = "  ") -> list[str]:
+    """A line that is cut between words where a terminal ends; a file or a pipe has no edge, unless one is named."""
+    if columns is None and not (sys.stdout.isatty() and sys.stderr.isatty()):
+        return [text]
+    columns = columns or width()
+    return textwrap.wrap(text, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [
+        ""
+    ]
 
 
 def _row(label: str, text: str, columns: int) -> list[str]:
@@ -54,16 +65,14 @@ def place(finding: Finding) -> str:
 
 def finding_block(finding: Finding, *, page: str = "", columns: int | None = None) -> str:
     """The block that appears when something goes wrong."""
-    columns = columns or width()
-    one = f", rank {finding.rank}" if finding.rank and finding.category != "distributed" else ""
-    head = f"✖ step {finding.since_step}{one}  {plain(finding.title)}"
-    if finding.replay in ("exact", "close"):
-        note = "rewound, looked again"
-        head += " " * max(2, columns - len(head) - len(note)) + note
-    elif finding.replay:
-        note = f"looked again: {finding.replay}"
-        head += " " * max(2, columns - len(head) - len(note)) + note
-    lines = [head, *_row("where", place(finding), columns), *_row("why", finding.why, columns)]
+    head = _title(finding)
+    edge = columns or width()
+    if finding.replay:
+        note = "rewound, looked again" if finding.replay in ("exact", "close") else f"looked again: {finding.replay}"
+        head += " " * max(2, edge - len(head) - len(note)) + note
+    lines = folded(head, columns)
+    columns = edge
+    lines += [*_row("where", place(finding), columns), *_row("why", finding.why, columns)]
     if finding.since:
         lines += _row("since", f"step {finding.since_step}, {finding.since}", columns)
     if finding.then:
@@ -79,6 +88,11 @@ def finding_block(finding: Finding, *, page: str = "", columns: int | None = Non
     if page:
         lines += _row("page", page, columns)
     return "\n".join(lines)
+
+
+def _title(finding: Finding) -> str:
+    one = f", rank {finding.rank}" if finding.rank and finding.category != "distributed" else ""
+    return f"✖ step {finding.since_step}{one}  {plain(finding.title)}"
 
 
 def hit_line(hit: Hit) -> str:
@@ -101,8 +115,8 @@ def hit_line(hit: Hit) -> str:
 
 def crash_block(crash: Mapping[str, object], *, columns: int | None = None) -> str:
     """The block beside a traceback."""
+    lines = folded(f"✖ {plain(str(crash.get('title', 'the script failed')))}", columns)
     columns = columns or width()
-    lines = [f"✖ {plain(str(crash.get('title', 'the script failed')))}"]
     where = crash.get("where")
     if isinstance(where, Mapping):
         row = "  ".join(str(where[key]) for key in ("module", "op", "phase") if where.get(key) not in (None, ""))

@@ -22,7 +22,7 @@ def nothing_wrong(ended: Ended) -> str:
     """
     if ended == "failed":
         return "nothing else was found wrong"
-    return "nothing was found wrong" + (" so far" if ended in ("killed", "running") else "")
+    return "nothing was found wrong" + (" so far" if ended in ("killed", "running", "stopped") else "")
 
 
 def gone_ranks(run: Run) -> list[str]:

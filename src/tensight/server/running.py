@@ -17,7 +17,8 @@ from starlette.applications import Starlette
 
 from tensight.control.address import leave
 from tensight.control.launch import address_of, bind, check_certificate, warning_of
-from tensight.errors import NameNotFound
+from tensight.errors import FormatError, NameNotFound
+from tensight.runs import foreign
 from tensight.server import app as application
 from tensight.server.library import Library
 from tensight.server.live import Live
@@ -107,7 +108,9 @@ def view(
     seconds: float | None = None,
 ) -> None:
     """Serve the page for a recorded run, or for a folder of them, until Ctrl-C or for so many seconds."""
-    if not folder.is_dir():
+    if folder.is_file() and foreign.run_of(folder) is None:
+        raise FormatError(f"{folder} is a file, not a run: name a run, or a folder of runs")
+    if not folder.exists():
         raise NameNotFound(f"there is no folder {folder}; name a run, or a folder of runs")
     _serve_here(
         folder.resolve(), host, port, open_browser=open_browser, tls_cert=tls_cert, tls_key=tls_key, seconds=seconds
@@ -167,6 +170,8 @@ def _serve_here(
         print(f"tunnel  {address.tunnel}")
         if warning := warning_of(host, tls_cert):
             print(warning, file=sys.stderr)
+        if mode == "view" and not library.all():
+            print(f"{folder} holds no run yet: the page lists those that come", file=sys.stderr)
         if mode == "serve":
             print(f"waiting for trainings: tensight run --server {address.netloc} train.py")
         sys.stdout.flush()

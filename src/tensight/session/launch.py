@@ -84,13 +84,17 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
         hits = sum(1 for hit in run.hits if not hit.recommended and hit.error is None)
         if target is not None:
             reports.write(run, target, muted=session.settings.muted)
-    except (TensightError, OSError) as error:
-        terminal.line(f"the run could not be read again or its report not be written: {error}")
+    except TensightError as error:
+        terminal.line(str(error))
+        findings = tuple(session.findings)
+    except OSError as error:
+        terminal.line(f"the run could not be read again: {error}")
         findings = tuple(session.findings)
     for finding in findings:
         terminal.say(finding)
     if not terminal.rank:
-        _last_words(session, terminal, steps, count, len(findings), crashed=crashed)
+        early = ", then the script failed" if crashed else ", then it was interrupted" if outcome.interrupted else ""
+        _last_words(session, terminal, steps, count, len(findings), early, crashed=crashed)
     return Ending(outcome.exit_code, findings, hits)
 
 
@@ -107,7 +111,9 @@ def _first_to_say(folder: Path, words: str) -> bool:
     return True
 
 
-def _last_words(session: Session, terminal: Terminal, steps: int, count: int, findings: int, *, crashed: bool) -> None:
+def _last_words(
+    session: Session, terminal: Terminal, steps: int, count: int, findings: int, early: str, *, crashed: bool
+) -> None:
     from tensight.runs.verdict import nothing_wrong
 
     end = session.end
@@ -117,6 +123,5 @@ def _last_words(session: Session, terminal: Terminal, steps: int, count: int, fi
         cost += f" ({100 * (end.watch_cost - 1):.1f} %)"
     verdict = f"{findings} finding{'' if findings == 1 else 's'}" if findings else nothing_wrong(ended)
     made = f"{steps} step{'' if steps == 1 else 's'}" + (f" on {count} ranks" if count > 1 else "")
-    failed = ", then the script failed" if crashed else ""
-    terminal.line(f"{made}{failed}{cost}; {verdict}")
+    terminal.line(f"{made}{early}{cost}; {verdict}")
     terminal.line(f"recorded in {session.folder}; see it again: tensight view {session.folder}")

@@ -47,6 +47,8 @@ class Program:
     def check(self) -> None:
         if self.module and not _has_module(self.target.partition(".")[0]):
             raise UsageError(f"-m {self.target}: there is no such module here; a script is named without -m")
+        if not self.module and Path(self.target).is_dir():
+            raise UsageError(f"{self.target}: is a folder; give a path to a Python file")
         if not self.module and not Path(self.target).is_file():
             raise UsageError(f"{self.target}: there is no such script; give a path to a Python file")
 

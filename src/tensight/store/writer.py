@@ -80,7 +80,7 @@ class Writer:
             self.part_folder.mkdir(parents=True, exist_ok=True)
             self._log = Appender(self.part_folder, self._header)
         except OSError as error:
-            raise RunError(f"the run directory {self.folder} cannot be written: {error}") from error
+            raise RunError(f"the run directory {self.folder} cannot be written: {error.strerror or error}") from error
         self._retention = Retention(self.part_folder, retention_bytes, self._important_steps)
 
     @property

@@ -89,10 +89,13 @@ def load(path: Path) -> Config:
             raise UsageError(f"{path}: has more than {_LARGEST_FILE:,} bytes, and is no search")
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}") from None
+        raise UsageError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     _shallow(text, path)
     try:
         found = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        at = f"line {error.problem_mark.line + 1}: " if error.problem_mark is not None else ""
+        raise UsageError(f"{path}: is not YAML: {at}{error.problem or error.context}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(found, dict):

@@ -25,7 +25,7 @@ from tensight.errors import CheckpointError, TensightError
 
 MEMORY = 1 << 30  # bytes beyond what the child begins with, and four times the size of the file
 SECONDS = 60.0  # and one more for each ten megabytes
-_REFUSED, _MEMORY, _BROKEN = 3, 4, 5
+_REFUSED, MEMORY_FULL, BROKEN = 3, 4, 5
 _LONGEST = 1 << 16  # bytes of a sentence
 
 Read = Callable[[Path], object]
@@ -49,7 +49,7 @@ def try_reading(read: Read, path: Path, *, memory: int = MEMORY, seconds: float 
     code = os.waitstatus_to_exitcode(status)
     if code == _REFUSED:
         raise CheckpointError(said.decode(errors="replace") or f"{path} is refused")
-    if code == _MEMORY:
+    if code == MEMORY_FULL:
         raise CheckpointError(f"{path} is refused: reading it takes more memory than a file of its size needs")
     if code in (-signal.SIGKILL, -signal.SIGXCPU):
         raise CheckpointError(f"{path} is refused: reading it takes more than {seconds:.0f} seconds")
@@ -61,7 +61,7 @@ def limit_own_memory() -> None:
     """Half of the machine's memory for a process that only reads: the other half is for a training beside it."""
     with contextlib.suppress(AttributeError, ValueError, OSError):
         whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        _limit("RLIMIT_DATA", max(whole // 2, 2 * MEMORY))
+        limit("RLIMIT_DATA", max(whole // 2, 2 * MEMORY))
 
 
 def _end_of(child: int, pipe: IO[bytes], seconds: float) -> tuple[bytes, int]:
@@ -97,40 +97,50 @@ def _forked(read: Read, path: Path, memory: int, seconds: float) -> tuple[int, I
 
 def _spawned(read: Read, path: Path, memory: int, seconds: float) -> tuple[int, IO[bytes]]:
     words = (f"{read.__module__}:{read.__qualname__}", str(path), str(memory), str(seconds))
+    child, _, pipe = spawned(__name__, *words)
+    return child, pipe
+
+
+def spawned(
+    module: str, *words: str, stdin: int = subprocess.DEVNULL, keep: tuple[int, ...] = ()
+) -> tuple[int, IO[bytes] | None, IO[bytes]]:
+    """A fresh interpreter that runs a module; its id, what it reads where that is a pipe, and what it says."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tensight.workers.limited", *words],
-        stdin=subprocess.DEVNULL,
+        [sys.executable, "-m", module, *words],
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        pass_fds=keep,
         env={**os.environ, "TENSIGHT": "off", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     assert process.stdout is not None
-    process.returncode = 0  # it is waited for here, not by what is left of this object
-    return process.pid, process.stdout
+    process.returncode = 0  # whoever asks for it waits for it, not what is left of this object
+    return process.pid, process.stdin, process.stdout
 
 
 def _work(read: Read, path: Path, memory: int, seconds: float, writing: int) -> NoReturn:
     """The child: limits first, then the file; nothing of its parent's is run when it leaves."""
-    code = _BROKEN
+    code = BROKEN
     faulthandler.disable()  # what a child dies of is said in a sentence, and need not fill the screen
     try:
-        _limit("RLIMIT_DATA", _data() + memory)
-        _limit("RLIMIT_CPU", int(seconds) + 1)
-        _limit("RLIMIT_CORE", 0)
+        limit("RLIMIT_DATA", data_in_use() + memory)
+        limit("RLIMIT_CPU", int(seconds) + 1)
+        limit("RLIMIT_CORE", 0)
         read(path)
         code = 0
     except TensightError as error:
         code = _REFUSED
         os.write(writing, str(error).encode()[:_LONGEST])
     except MemoryError:
-        code = _MEMORY
+        code = MEMORY_FULL
     except BaseException:
         pass
     finally:
         os._exit(code)
 
 
-def _limit(what: str, value: int) -> None:
+def limit(what: str, value: int) -> None:
+    """Set a limit of this process, below the one that cannot be raised."""
     # a system that knows no such limits, not this one, or has a lower one
     with contextlib.suppress(ImportError, AttributeError, ValueError, OSError):
         import resource
@@ -140,7 +150,17 @@ def _limit(what: str, value: int) -> None:
         resource.setrlimit(number, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
-def _data() -> int:
+def allowed(what: str) -> int:
+    """The limit that holds now; a very large number where there is none."""
+    with contextlib.suppress(ImportError, AttributeError, ValueError, OSError):
+        import resource
+
+        soft, _ = resource.getrlimit(getattr(resource, what))
+        return (1 << 62) if soft == resource.RLIM_INFINITY else int(soft)
+    return 1 << 62
+
+
+def data_in_use() -> int:
     """Bytes that count as this process's data now."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path("/proc/self/statm").read_text().split()[5]) * mmap.PAGESIZE

@@ -162,7 +162,7 @@ def convert(
             write(temporary, (*made.values(), *beside.values()), done.values, framework)
         os.replace(temporary, target)
     except OSError as error:
-        raise CheckpointError(f"{target} cannot be written: {error}") from error
+        raise CheckpointError(f"{target} cannot be written: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
     return done

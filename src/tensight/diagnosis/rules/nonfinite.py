@@ -209,18 +209,12 @@ class NonFinite(Rule):
             where=where(source, module=replay.module, op=f"{namespace(replay)}.{name}", network=self._network(bad)),
             why=why.why + where_rows,
             facts=facts,
-            fix=self._in_line(why.fix, source),
+            fix=why.fix,
             since=since,
             then=replay.then,
             replay=replay.status,
             confirm=(f"print the smallest and largest input of {name} in step {replay.step}{at(source)}",),
         )
-
-    @staticmethod
-    def _in_line(fix: tuple[str, ...], source: Source | None) -> tuple[str, ...]:
-        if source is None or not source.code:
-            return fix
-        return (f"{source.file}:{source.line}  {source.code.strip()}   ← {fix[0]}", *fix[1:])
 
     @staticmethod
     def _unexplained(replay: Replay) -> Reason:

@@ -39,6 +39,7 @@ def read(tree: Tree, found: Found) -> Iterator[Dumped]:
             if not any(part.startswith("rank_") for part in folder.parts):
                 rank = _device(tree.root, folder)
             found.framework = found.framework or "mindspore"
+            tree.visit.at(folder / name)  # its head alone is read, which has a limit
             try:
                 yield from _dumped(folder / name, size, parts, rank, iteration, folder.parent.parent.name)
             except (TensightError, OSError, ValueError, IndexError, struct.error) as error:

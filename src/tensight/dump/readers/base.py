@@ -14,6 +14,7 @@ import numpy as np
 from tensight.dump.anf import Anf
 from tensight.errors import DamagedError
 from tensight.records import Stats, TensorInfo
+from tensight.workers.apart import Visit
 
 Array = np.ndarray[Any, Any]
 
@@ -101,10 +102,14 @@ class Found:
 
 
 class Tree:
-    """The files below a folder, by folder. Links are not followed, so that nothing outside is read."""
+    """The files below a folder, by folder. Links are not followed, so that nothing outside is read.
 
-    def __init__(self, root: Path, trouble: Callable[[object], None]) -> None:
+    `visit` is told of each file before it is taken apart, and names those that must be left out.
+    """
+
+    def __init__(self, root: Path, trouble: Callable[[object], None], visit: Visit | None = None) -> None:
         self.root = root
+        self.visit = visit or Visit()
         self.folders: dict[Path, dict[str, int]] = {}  # sizes by name
         count = 0
         waiting = [(root, 0)]
@@ -126,6 +131,8 @@ class Tree:
                     waiting.append((Path(entry.path), depth + 1))
                 elif stat.S_ISDIR(found.st_mode):
                     trouble(f"{self.name(Path(entry.path))} lies deeper than {DEEPEST} folders and was left out")
+                elif stat.S_ISREG(found.st_mode) and Path(entry.path) in self.visit.without:
+                    trouble(f"{self.name(Path(entry.path))} is refused: {self.visit.without[Path(entry.path)]}")
                 elif stat.S_ISREG(found.st_mode):
                     files[entry.name] = found.st_size
                     count += 1

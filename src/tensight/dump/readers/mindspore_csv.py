@@ -34,6 +34,7 @@ def read(tree: Tree, found: Found) -> Iterator[Dumped]:
         rank = rank_of(tree.root, folder, "rank_")
         if rank not in names:
             names[rank] = rank_names(tree, found, rank)
+        tree.visit.at(path, files[layout.STATISTICS])
         yield from _rows(path, tree, found, rank, iteration, names[rank])
 
 

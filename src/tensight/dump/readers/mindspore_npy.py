@@ -96,6 +96,7 @@ def read(tree: Tree, found: Found) -> Iterator[Dumped]:
                 continue
             if rank not in names:
                 names[rank] = rank_names(tree, found, rank)
+            tree.visit.at(folder / name)  # its header alone is read, which has a limit
             try:
                 yield _dumped(folder / name, size, parts, rank, iteration or 0, names[rank])
             except (TensightError, OSError) as error:
@@ -135,6 +136,7 @@ def rank_names(tree: Tree, found: Found, rank: int) -> Names:
             path = folder / name
             if size > _MOST_TEXT or folder.name not in (layout.ORDERS, layout.GRAPHS, layout.METADATA):
                 continue
+            tree.visit.at(path, size)
             try:
                 if folder.name == layout.ORDERS and name.startswith("ms_execution_order"):
                     _order(path, names, found.orders.setdefault(rank, {}))
@@ -195,6 +197,7 @@ def _mapping(folder: Path, files: dict[str, int], found: Found, tree: Tree) -> d
     """Long names by the short ones that stand for them."""
     if files.get(layout.MAPPING, _MOST_TEXT + 1) > _MOST_TEXT:
         return {}
+    tree.visit.at(folder / layout.MAPPING, files[layout.MAPPING])
     try:
         with open(folder / layout.MAPPING, encoding="utf-8", newline="") as file:
             return {row[0]: row[1] for row in csv.reader(file) if len(row) == 2}

@@ -44,6 +44,7 @@ def read(tree: Tree, found: Found) -> Iterator[Dumped]:
         tensors = folder / "dump_tensor_data"
         values = tree.folders.get(tensors, {})
         for order, (name, call) in enumerate(data.items()):
+            tree.visit.at(folder / "dump.json")  # again, after the files with its values
             if not isinstance(call, dict):
                 found.trouble(f"{tree.name(folder / 'dump.json')}: {name[:80]!r} is no call")
                 continue
@@ -64,10 +65,11 @@ def _json(path: Path, files: Mapping[str, int], found: Found, tree: Tree) -> Any
     if files[path.name] > _MOST_TEXT:
         found.trouble(f"{tree.name(path)} has more than {_MOST_TEXT:,} bytes and was left out")
         return None
+    tree.visit.at(path, files[path.name])
     try:
         return json.loads(path.read_text("utf-8", "replace"))
     except (OSError, ValueError, RecursionError, MemoryError) as error:
-        found.trouble(f"{tree.name(path)} cannot be read: {error}")
+        found.trouble(f"{tree.name(path)} cannot be read: {error or 'it takes too much memory'}")
         return None
 
 
@@ -208,6 +210,7 @@ def _values(facts: Mapping[str, Any], folder: Path, files: Mapping[str, int], fo
     if name not in files:  # also a name that is a path to somewhere else
         found.trouble(f"{tree.name(folder)} has no file {name[:120]!r}")
         return None
+    tree.visit.at(folder / name, 0 if name.endswith(".npy") else files[name])
     try:
         return npy.header(folder / name, files[name]) if name.endswith(".npy") else torch_values(folder / name)
     except (TensightError, OSError) as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tensight.diagnosis.losses import CLASS_LOSSES
 from tensight.diagnosis.words import number, plural
 from tensight.session.preflight_checks.look import Answer, Look
@@ -107,12 +109,15 @@ def batches_differ(look: Look) -> Answer:
             return Answer("look", f"{repeats} of {_batches(total)} repeat an earlier one of the same epoch")
         return Answer("ok", f"{len(distinct)} of {_batches(total)} are different")
     seen: dict[int, set[tuple[float | None, float | None]]] = {}
+    looks: Counter[int] = Counter()
     for _, one, info in look.seen("input"):
         if info.dtype.startswith(("float", "bfloat", "int")) and one.stats.count > 1:
             seen.setdefault(one.tensor, set()).add((one.stats.mean, one.stats.l2))
+            looks[one.tensor] += 1
     if not seen:
         return Answer("unknown", "no batch was seen")
     most = max(len(values) for values in seen.values())
     if most == 1 and look.updated >= FEW:
         return Answer("look", "the same input in every step: fine for full-batch training, wrong for anything else")
-    return Answer("ok", f"{plural(most, 'different input')} in {plural(len(look.steps), 'step')}")
+    looked = plural(max(looks.values()), "look")  # a few steps at the end are only clocked
+    return Answer("ok", f"{plural(most, 'different input')} in {looked}")

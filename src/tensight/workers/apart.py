@@ -1,0 +1,259 @@
+"""Many files of a stranger, taken apart by a child with little memory and time.
+
+What the child makes of them is sent back. A file that fills its memory, hangs or kills it is left out with a sentence,
+and another child reads the rest: one bad file does not hide a thousand good ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import mmap
+import os
+import pickle
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, NamedTuple, NoReturn, TypeVar
+
+from tensight import errors
+from tensight.errors import FormatError, TensightError
+from tensight.workers import limited
+
+MEMORY = 1 << 30  # bytes that one file may take
+PER_BYTE = 16  # and so many for each of its bytes: text becomes objects
+SECONDS = 60.0  # without a sign of life, and one more for each ten megabytes
+MOST_REFUSED = 16  # files; a folder with more of them is not worth the wait
+_LARGE = 1 << 20  # bytes of a file from which its allowance is reckoned for it alone
+_OFTEN = 1000  # files of less after which it is reckoned again
+_TICK = 1.0  # seconds
+
+Made = TypeVar("Made")
+
+
+class Visit:
+    """Goes with a reader of many files, which says what it opens; `without` are files it must not, and why."""
+
+    def __init__(self, without: Mapping[Path, str] | None = None) -> None:
+        self.without = dict(without or {})
+
+    def at(self, file: Path, size: int = 0) -> None:
+        """Said before a file is taken apart."""
+
+    def goes_on(self) -> None:
+        """Said now and then while a long one is."""
+
+
+Read = Callable[[Path, Visit], Made]
+
+
+def size_of(file: Path) -> int:
+    """Its bytes, for what it may take; nothing when it cannot be looked at."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def read_apart(
+    read: Read[Made], path: Path, *, memory: int = MEMORY, seconds: float = SECONDS, most: int = MOST_REFUSED
+) -> Made:
+    """What a reader, a function of a module, makes of a folder; its own errors are raised here.
+
+    Where this process has several threads the child is a fresh interpreter: a copy could hold a lock for ever.
+    """
+    if not hasattr(os, "fork"):
+        return read(path, Visit())
+    without: dict[Path, str] = {}
+    while True:
+        ended = _child(read, path, without, memory, seconds)
+        if not ended.why:
+            kind, made = pickle.loads(ended.made)  # written by our own child, not by a stranger
+            if kind:
+                raise getattr(errors, kind, FormatError)(made)
+            result: Made = made
+            return result
+        if not ended.file or Path(ended.file) == path or Path(ended.file) in without:
+            raise FormatError(f"{path} is refused: {ended.why}")
+        without[Path(ended.file)] = ended.why
+        if len(without) > most:
+            raise FormatError(f"{path} is refused: more than {most} of its files cannot be read safely")
+
+
+class _Ended(NamedTuple):
+    """What a child came to: what it made, or why it ended and at which file."""
+
+    made: bytes
+    why: str
+    file: str
+
+
+def _child(read: Read[Made], path: Path, without: Mapping[Path, str], memory: int, seconds: float) -> _Ended:
+    start = _forked if threading.active_count() == 1 else _spawned
+    with tempfile.TemporaryFile() as file:
+        file.truncate(Place.BYTES)
+        place = Place(file.fileno())
+        child, pipe = start(read, path, without, memory, file.fileno())
+        with pipe:
+            heard = bytearray()
+            try:
+                in_time = _listen(pipe, place, seconds, heard)
+                if not in_time:
+                    os.kill(child, signal.SIGKILL)
+            except BaseException:  # Ctrl-C: nobody waits for it any more
+                os.kill(child, signal.SIGKILL)
+                raise
+            finally:
+                _, status = os.waitpid(child, 0)
+        _, size, name = place.read()
+    code = os.waitstatus_to_exitcode(status)
+    if not in_time:
+        why = f"reading it takes more than {_allowed(seconds, size):.0f} seconds"
+    elif code in (limited.MEMORY_FULL, -signal.SIGKILL):
+        why = "reading it takes more memory than a file of its size needs"
+    else:
+        why = "it breaks what reads it" if code else ""
+    return _Ended(bytes(heard), why, name)
+
+
+def _listen(pipe: IO[bytes], place: Place, seconds: float, heard: bytearray) -> bool:
+    """Take what a child says until it ends; False when it shows no sign of life for too long."""
+    silent = 0.0
+    last = -1
+    while True:
+        began = time.monotonic()
+        ready, _, _ = select.select((pipe,), (), (), min(_TICK, seconds))
+        if ready:
+            piece = os.read(pipe.fileno(), 1 << 20)
+            if not piece:
+                return True
+            heard += piece
+            silent = 0.0
+            continue
+        signs, size, _ = place.read()
+        # while both were stopped nobody was late
+        silent = 0.0 if signs != last else silent + min(time.monotonic() - began, _TICK)
+        last = signs
+        if silent >= _allowed(seconds, size):
+            return False
+
+
+def _allowed(seconds: float, size: int) -> float:
+    return seconds + size / 1e7
+
+
+class Place:
+    """Where a child is, in memory that it shares: no message has to be waited for, and it outlives the child."""
+
+    BYTES = 1 << 13
+    _HEAD = struct.Struct("<QQH")  # signs of life, bytes of the file, length of its name
+
+    def __init__(self, handle: int) -> None:
+        self._shared = mmap.mmap(handle, self.BYTES)
+        self._signs = 0
+
+    def write(self, name: bytes, size: int) -> None:
+        name = name[: self.BYTES - self._HEAD.size]
+        self._signs += 1
+        self._shared[self._HEAD.size : self._HEAD.size + len(name)] = name
+        self._HEAD.pack_into(self._shared, 0, self._signs, size, len(name))
+
+    def read(self) -> tuple[int, int, str]:
+        signs, size, length = self._HEAD.unpack_from(self._shared)
+        return signs, size, os.fsdecode(self._shared[self._HEAD.size : self._HEAD.size + length])
+
+
+class _Telling(Visit):
+    """The child's side: says where it is, and has a limit for each file."""
+
+    def __init__(self, without: Mapping[Path, str], memory: int, place: Place) -> None:
+        super().__init__(without)
+        self._memory = memory
+        self._place = place
+        self._now = (b"", 0)
+        self._small = 0
+        self._ceiling = limited.allowed("RLIMIT_DATA")
+        self._allow(0)
+
+    def at(self, file: Path, size: int = 0) -> None:
+        self._now = (os.fsencode(file), size)
+        self._place.write(*self._now)
+        self._small += 1
+        if size >= _LARGE or self._small >= _OFTEN:
+            self._allow(size)
+
+    def goes_on(self) -> None:
+        self._place.write(*self._now)
+
+    def _allow(self, size: int) -> None:
+        # what was read before stays allowed: it is the dump's, and no file's fault
+        wanted = limited.data_in_use() + self._memory + PER_BYTE * size
+        limited.limit("RLIMIT_DATA", min(wanted, self._ceiling))
+        self._small = _OFTEN if size >= _LARGE else 0  # a small file after a large one has its own allowance again
+
+
+def _forked(
+    read: Read[Made], path: Path, without: Mapping[Path, str], memory: int, place: int
+) -> tuple[int, IO[bytes]]:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _work(read, path, without, memory, place, writing)
+    os.close(writing)
+    return child, os.fdopen(reading, "rb", buffering=0)
+
+
+def _spawned(
+    read: Read[Made], path: Path, without: Mapping[Path, str], memory: int, place: int
+) -> tuple[int, IO[bytes]]:
+    words = (f"{read.__module__}:{read.__qualname__}", str(place))
+    child, asking, pipe = limited.spawned(__name__, *words, stdin=subprocess.PIPE, keep=(place,))
+    assert asking is not None
+    with contextlib.suppress(BrokenPipeError), asking:
+        pickle.dump((path, dict(without), memory), asking)
+    return child, pipe
+
+
+def _work(read: Read[Made], path: Path, without: Mapping[Path, str], memory: int, place: int, writing: int) -> NoReturn:
+    """The child: limits first, then the files; nothing of its parent's is run when it leaves."""
+    code = limited.BROKEN
+    faulthandler.disable()  # what a child dies of is said in a sentence, and need not fill the screen
+    try:
+        limited.limit("RLIMIT_CORE", 0)
+        telling = _Telling(without, memory, Place(place))
+        made: tuple[str, object]
+        try:
+            made = ("", read(path, telling))
+        except TensightError as error:
+            made = (type(error).__name__, str(error))
+        telling.at(path)  # the last file has done no harm
+        with os.fdopen(writing, "wb") as out:
+            pickle.dump(made, out, pickle.HIGHEST_PROTOCOL)
+        code = 0
+    except MemoryError:
+        code = limited.MEMORY_FULL
+    except BaseException:
+        pass
+    finally:
+        os._exit(code)
+
+
+def main(words: list[str]) -> NoReturn:
+    """`python -m tensight.workers.apart MODULE:FUNCTION PLACE`, the rest of the question on standard input."""
+    module, _, name = words[0].partition(":")
+    path, without, memory = pickle.load(sys.stdin.buffer)
+    read = getattr(importlib.import_module(module), name)
+    _work(read, path, without, memory, int(words[1]), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
