@@ -22,6 +22,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       scale            part=scaler; scale, overflow
       loss             part=loss name; what is known of prediction and target (see frameworks.adapter)
       labels           part=loss name; function and target alone, where nothing else of a compiled loss is seen
+      terms            part=network; name → value of each summand of the loss, 'line of' name → where it is made
       scored           part=loss name; a loss without gradients: somebody measures
       batch            part=loader; index, and what is known of the batch
       mode             part=network; node, training

@@ -44,6 +44,7 @@ from tensight.diagnosis.rules.labels import ConstantLabels
 from tensight.diagnosis.rules.language import PaddingNotIgnored, TargetsNotShifted
 from tensight.diagnosis.rules.leaking import GradientsOfAnotherLoss
 from tensight.diagnosis.rules.learning_rate import LrDecaysTooFast, LrIsZero, LrTooHigh, LrTooLow
+from tensight.diagnosis.rules.left_out import NotInOptimizer
 from tensight.diagnosis.rules.loss_definition import (
     BroadcastInLoss,
     NllOnProbabilities,
@@ -118,6 +119,7 @@ RULES: tuple[type[Rule], ...] = (
     UnregisteredParameters,
     DetachBreaksGraph,
     FrozenParameters,
+    NotInOptimizer,
     SoftmaxBeforeCrossEntropy,
     SoftmaxOverBatchDim,
     NllOnProbabilities,
