@@ -27,6 +27,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       batch            part=loader; index, and what is known of the batch
       mode             part=network; node, training
       attention        part=network; function, rows, columns, module; future, past, binary, only_padding
+      over_rows        part=network; function, size, shape, module: a softmax inside it over the first dimension
       casts, cast_loss number formats left and come back to in a step; whole numbers that a format cannot hold
       alike            part=network; module, name, what, count, updates: units that stay copies of each other
       held             part=network; share, smallest, largest, min, max, module: what clamp holds at its limits

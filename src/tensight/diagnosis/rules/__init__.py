@@ -78,7 +78,7 @@ from tensight.diagnosis.rules.same_sample import SameSampleRepeated
 from tensight.diagnosis.rules.saturation import SaturatedActivation, TinyInit
 from tensight.diagnosis.rules.sequences import BatchAndTimeSwapped
 from tensight.diagnosis.rules.starting import CheckpointDoesNotFit, EvaluationInputsDiffer
-from tensight.diagnosis.rules.summands import SumOutweighs
+from tensight.diagnosis.rules.summands import PenaltyOutweighs, SumOutweighs
 from tensight.diagnosis.rules.unreached import GradientsNeverUsed, LossReachesNothing, OutputNotUsed
 from tensight.diagnosis.rules.unused import ModuleNeverUsed
 from tensight.diagnosis.rules.vanishing import VanishingGradient
@@ -127,6 +127,7 @@ RULES: tuple[type[Rule], ...] = (
     BroadcastInLoss,
     SumInsteadOfMean,
     SumOutweighs,
+    PenaltyOutweighs,
     EvalModeInTraining,
     DropoutInEval,
     BatchNormOfOne,

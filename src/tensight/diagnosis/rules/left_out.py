@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.ledger import Entry
+from tensight.diagnosis.losses import BINARY_LOSSES, CLASS_LOSSES
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.wiring import common, fresh, size_of
 from tensight.diagnosis.words import at, called, number, plural, some, where
-from tensight.records import Finding, Part
+from tensight.records import Event, Finding, Part
 
 UPDATES = 20  # of its own optimizer, before one says never
 LONG = 50  # steps without any progress
@@ -27,7 +28,8 @@ class NotInOptimizer(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         for network in case.networks:
-            part = case.optimizer_of(network)
+            own = case.optimizer_of(network)
+            part = own or (case.main_optimizer() if self._answers(case, network) else None)
             if part is None or part.unknown_parameters or case.order.optimizer(part.name).steps < UPDATES:
                 continue  # what an optimizer holds in place of them is the business of another rule
             left = [entry for entry in case.ledger.of(network) if _left(entry)]
@@ -35,8 +37,20 @@ class NotInOptimizer(Rule):
             # Layers that were loaded may be meant to stay: a head is trained on top of them.
             if not layers or not all(fresh(case, entry) for entry in layers) or case.noted.of("loaded"):
                 continue
-            if self._behind(case, network, layers) or (final and self._stuck(case, network, layers)):
+            if own is None or self._behind(case, network, layers) or (final and self._stuck(case, network, layers)):
                 yield self._say(network, part, left, case.order.optimizer(part.name).steps)
+
+    @staticmethod
+    def _answers(case: Case, network: str) -> bool:
+        """Whether a network in no optimizer is a head, or a loss with weights: the last to run before classes are told.
+
+        Others without an optimizer may be meant to stay as they are: what they give is compared, not what they answer.
+        """
+        known = CLASS_LOSSES | BINARY_LOSSES
+        if not case.trained() or not case.losses.sites or any(site.function not in known for site in case.losses):
+            return False
+        last = [_last_to_run(kept.record.events) for kept in case.beginning if kept.record.losses]
+        return len(last) >= 2 and all(one == network for one in last)
 
     @staticmethod
     def _behind(case: Case, network: str, layers: list[Entry]) -> bool:
@@ -54,12 +68,13 @@ class NotInOptimizer(Rule):
 
     def _say(self, network: str, part: Part, left: list[Entry], updates: int) -> Finding:
         place = common([entry.parameter.module for entry in left])
+        of = called(place) if place else network
         return self.finding(
-            f"{called(place)} is not in the optimizer: its parameters are never trained",
+            f"{of} is not in the optimizer: its parameters are never trained",
             confidence=0.9,
             since_step=min(entry.first_gradient for entry in left),
             where=where(part.source, module=place, parameter=left[0].name, network=network),
-            why=f"{plural(len(left), 'parameter')} of {called(place)} ({some([entry.name for entry in left])};"
+            why=f"{plural(len(left), 'parameter')} of {of} ({some([entry.name for entry in left])};"
             f" {number(size_of(left))} values) get gradients in every backward pass, but {part.type}{at(part.source)}"
             f" holds only {plural(len(part.parameters), 'other parameter')} and no other optimizer holds them: they"
             f" are as random after {plural(updates, 'update')} as they were made, and their gradients pile up",
@@ -75,6 +90,17 @@ class NotInOptimizer(Rule):
             ),
             confirm=(f"compare {left[0].name} before and after a step: it is the same",),
         )
+
+
+def _last_to_run(events: Iterable[Event]) -> str:
+    """The network that was called last, with gradients, before the first backward pass."""
+    last = ""
+    for event in events:
+        if event.kind == "backward":
+            break
+        if event.kind == "forward" and event.values.get("grad", True):
+            last = event.part
+    return last
 
 
 def _left(entry: Entry) -> bool:

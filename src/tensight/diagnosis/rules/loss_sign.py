@@ -135,7 +135,8 @@ class LossUnboundedBelow(Rule):
             else where(line.source if line is not None else None, op="backward"),
             why=f"the loss went from {number(first)} through zero, in step {since}, to {number(finite[-1][1])}, faster"
             f" and faster: it has no lower bound, and minimising it never ends{runs}{parts}. A term that should stay"
-            " small is made as negative as possible: its sign is wrong, as of a KL term or a log-likelihood without its minus",
+            " small is made as negative as possible: its sign is wrong, as of a KL term or a log-likelihood without its"
+            " minus",
             facts=[("first loss", first), ("first step below zero", since), ("loss now", finite[-1][1])],
             fix=("look at each term of the loss on its own and turn the sign of the one that runs to minus infinity",),
             confirm=("print the terms of the loss in the first steps: one of them is negative and falls",),

@@ -40,7 +40,7 @@ def fresh(case: Case, entry: Entry) -> bool:
         if (
             stats is not None
             and not stats.bad
-            and stats.count >= 64
+            and stats.count >= 32
             and stats.min is not None
             and stats.max is not None
         ):
