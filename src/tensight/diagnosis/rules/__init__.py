@@ -35,6 +35,7 @@ from tensight.diagnosis.rules.distributed import (
 )
 from tensight.diagnosis.rules.divergence import KlDivOnProbabilities
 from tensight.diagnosis.rules.drawing import FewSamplesDrawn
+from tensight.diagnosis.rules.empty_input import InputIsEmpty
 from tensight.diagnosis.rules.evaluation import TrainModeInEvaluation
 from tensight.diagnosis.rules.frozen_statistics import FrozenStatisticsMove
 from tensight.diagnosis.rules.gradient_flow import DeadRelu, ExplodingSignal
@@ -101,6 +102,7 @@ RULES: tuple[type[Rule], ...] = (
     HugeInit,
     InputNotNormalised,
     ConstantInput,
+    InputIsEmpty,
     SameSampleRepeated,
     SortedByClass,
     LabelsUnrelated,

@@ -29,7 +29,7 @@ class NotInOptimizer(Rule):
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         for network in case.networks:
             own = case.optimizer_of(network)
-            part = own or (case.main_optimizer() if self._answers(case, network) else None)
+            part = own or (case.main_optimizer() if self._answers(case, network) else _second_of_others(case))
             if part is None or part.unknown_parameters or case.order.optimizer(part.name).steps < UPDATES:
                 continue  # what an optimizer holds in place of them is the business of another rule
             left = [entry for entry in case.ledger.of(network) if _left(entry)]
@@ -101,6 +101,16 @@ def _last_to_run(events: Iterable[Event]) -> str:
         if event.kind == "forward" and event.values.get("grad", True):
             last = event.part
     return last
+
+
+def _second_of_others(case: Case) -> Part | None:
+    """An optimizer that was given the very parameters which another one has, while a network has none."""
+    held: dict[frozenset[str], Part] = {}
+    for part in case.optimizers():
+        names = frozenset(part.parameters)
+        if names and held.setdefault(names, part) is not part:
+            return held[names]
+    return None
 
 
 def _left(entry: Entry) -> bool:
