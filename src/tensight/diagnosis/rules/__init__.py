@@ -54,13 +54,14 @@ from tensight.diagnosis.rules.loss_definition import (
     SoftmaxOverBatchDim,
     SumInsteadOfMean,
 )
-from tensight.diagnosis.rules.loss_reading import OverlapOfRaw, RowsCutAcross, SignedTargets
+from tensight.diagnosis.rules.loss_reading import OverlapOfRaw, RowsCutAcross, SignedTargets, TargetsOutOfRange
 from tensight.diagnosis.rules.loss_sign import LossSignFlipped, LossUnboundedBelow
 from tensight.diagnosis.rules.mode import BatchNormOfOne, DropoutInEval, EvalModeInTraining, RunningStatisticsLag
 from tensight.diagnosis.rules.nonfinite import NonFinite
 from tensight.diagnosis.rules.optimizer_settings import (
     BetasSwapped,
     EpsTooLarge,
+    MomentumTooLarge,
     ParametersInTwoOptimizers,
     WeightsOverwritten,
 )
@@ -161,6 +162,7 @@ RULES: tuple[type[Rule], ...] = (
     ClipAfterStep,
     BetasSwapped,
     EpsTooLarge,
+    MomentumTooLarge,
     ParametersInTwoOptimizers,
     WeightsOverwritten,
     SaturatedActivation,
@@ -185,6 +187,7 @@ RULES: tuple[type[Rule], ...] = (
     LrKeepsRising,
     FewSamplesDrawn,
     SignedTargets,
+    TargetsOutOfRange,
     RowsCutAcross,
     OverlapOfRaw,
     HeldAtLimit,

@@ -50,9 +50,7 @@ class InputIsEmpty(Rule):
             fault="constant_input",
             confidence=0.85,
             since_step=case.beginning[0].step,
-            where=where(
-                case.source_of(info.network, module), module=module, parameter=entry.name, network=info.network
-            ),
+            where=where(case.source_of(network, module), module=module, parameter=entry.name, network=network),
             why=f"all values of one input of the network ({info.slot}) are zero, constant in each of"
             f" {plural(steps, 'observed step')}, while its other inputs vary: {called(module)} gives zeros alone,"
             f" {entry.name} gets gradients of exactly zero and never moves, and the loss does not come down, because"

@@ -123,7 +123,7 @@ class LossUnboundedBelow(Rule):
         since = next(step for step, value in finite if value < min(0.0, first))
         line = max(case.order.lines.values(), key=lambda one: one.passes, default=None)
         kept = [site for site in case.losses if site.function != "expression" and (_value(site) or -1.0) >= 0]
-        term = next(iter(case.terms.lowest(0.5 * last)), None)
+        term = next((one for one in case.terms.lowest(-size) if one.values.last < one.values.first), None)
         runs = f": {term.name} alone is {number(term.values.last)}" if term is not None else ""
         parts = "".join(f"; {site.function}{at(site.source)} alone is not below zero" for site in kept[:2])
         yield self.finding(

@@ -9,7 +9,7 @@ from tensight.diagnosis.case import Case
 from tensight.diagnosis.losses import CLASS_LOSSES, LossSite
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.terms import Term
-from tensight.diagnosis.words import number, plural, where
+from tensight.diagnosis.words import median, number, plural, where
 from tensight.records import Finding
 
 TERMS = 64  # in a sum, at least
@@ -20,7 +20,7 @@ LEARNT = 0.5  # what is left of a loss that was learnt
 STUCK = 0.97  # what is left of guessing where nothing was
 LONG = 150  # steps after which a penalty that drowns the loss has shown it
 NEAR = 0.7  # of guessing: what was learnt at first is being lost again, or never was much
-LOOKS = 12  # at the terms of a loss
+LOOKS = 8  # at the terms of a loss
 
 
 class SumOutweighs(Rule):
@@ -85,11 +85,11 @@ class PenaltyOutweighs(Rule):
         for terms in case.terms.sums.values():
             for fit in terms.values():
                 site = lines.get((fit.source.file, fit.source.line))
-                trend = fit.values.trend(share=0.25)
+                late = [value for step, value in fit.values.points if 2 * step > case.last_step]
                 guessing = site.chance() if site is not None else None
-                if site is None or guessing is None or trend is None or fit.values.count < LOOKS:
+                if site is None or guessing is None or len(late) < 2 or fit.values.count < LOOKS:
                     continue
-                if trend.end < NEAR * guessing:
+                if median(late) < NEAR * guessing:
                     continue
                 for other in terms.values():
                     if (other.source.file, other.source.line) not in lines and _drowns(other, fit):
@@ -122,8 +122,7 @@ class PenaltyOutweighs(Rule):
 def _drowns(penalty: Term, fit: Term) -> bool:
     """Whether one term was far larger at every look, and has fallen meanwhile."""
     own, other = dict(penalty.values.points), dict(fit.values.points)
-    trend = penalty.values.trend()
-    falls = trend is not None and trend.begin > 0 and trend.fall > 0.1
+    falls = 0 < penalty.values.last < 0.9 * penalty.values.first
     return falls and all(own[step] > TIMES * abs(other[step]) for step in own.keys() & other.keys())
 
 

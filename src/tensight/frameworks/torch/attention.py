@@ -165,8 +165,8 @@ class Attention:
         return {}
 
     def _tell(self, values: dict[str, Value], rows: int, columns: int, source: Source | None = None) -> None:
-        if rows < FEWEST:
-            return
+        if rows < FEWEST and "only_padding" not in values:
+            return  # no sequence; whoever asks with one query may still look at padding
         self._told += 1
         watching = self.watching
         entry = watching.scopes[-1].entry if watching.scopes else None

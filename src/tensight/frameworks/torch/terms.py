@@ -40,13 +40,15 @@ class Terms:
 
     def __init__(self, watching: Watching) -> None:
         self.watching = watching
+        self._last = -EVERY
         self._plans: dict[tuple[str, int], tuple[int, list[Term]] | None] = {}
 
     def root(self, root: torch.Tensor, scale: float) -> None:
         watching = self.watching
         step = watching.sink.step
-        if not watching.deep or (step >= EVERY and step % EVERY) or not _scalar(root):
+        if not watching.deep or (step >= EVERY and step - self._last < EVERY) or not _scalar(root):
             return
+        self._last = step
         frame = user_frame()
         if frame is None:
             return
