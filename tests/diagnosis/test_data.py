@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from tensight.records import Part, Source
-from tests.diagnosis.builders import Run, constant, nan, stats
+from tensight.records import Observation, Part, Source
+from tests.diagnosis.builders import Layer, Run, constant, nan, stats
 
 
 def test_inputs_that_are_all_zero_are_named() -> None:
@@ -77,3 +77,35 @@ def test_a_nan_in_an_unused_part_of_the_input_is_no_fault() -> None:
     run = Run()
     run.input = nan(64, 1)
     assert run.learn(20).faults() == []
+
+
+def two_inputs(run: Run, steps: int = 60, *, second: float = 0.0, loss: float = 1.4) -> list[str]:
+    """A network that is also fed a second tensor."""
+    for at in range(steps):
+        seen = run.observations()
+        other = run.tensor("input", "", "input.1", dtype="float32")
+        seen.insert(1, Observation(other, 0, stats(second), "forward"))
+        run.train(loss * (1 + 0.01 * math.sin(1.7 * at)), observations=seen)
+    return run.faults()
+
+
+def starved() -> Run:
+    run = Run([Layer("own"), Layer("neigh"), Layer("head")])
+    run.layers[1].output = constant(0.0)
+    run.layers[1].gradient = constant(0.0)
+    run.layers[1].update = 0.0
+    return run
+
+
+def test_one_input_of_two_that_is_empty_is_named_with_the_layer_that_lives_on_it() -> None:
+    run = starved()
+    assert two_inputs(run) == ["constant_input"]
+    assert run.engine.findings[0].where.module == "neigh"
+
+
+def test_a_state_that_starts_at_zero_has_no_finding() -> None:
+    assert "constant_input" not in two_inputs(Run())
+
+
+def test_an_input_that_varies_is_not_the_cause_of_a_layer_that_gives_zeros() -> None:
+    assert "constant_input" not in two_inputs(starved(), second=1.0)

@@ -190,3 +190,22 @@ def test_a_rate_that_never_stops_rising_is_named_when_it_does_harm() -> None:
 @pytest.mark.parametrize(("end", "broken"), [(1000, False), (10, False)])
 def test_a_rate_that_rises_without_harm_or_arrives_has_no_finding(end: int, broken: bool) -> None:
     assert ramp(end, broken).faults() == []
+
+
+def test_a_loss_that_falls_faster_and_faster_is_named_with_the_term_that_runs_away() -> None:
+    run = Run()
+    for at in range(80):
+        kl = -(1.12**at)
+        values = {"rec": 9.0, "kl": kl, "line of rec": "17 rec = …", "line of kl": "18 kl = 0.5 * (…).sum()"}
+        terms = Event("terms", part="net", values=values, source=Source("train.py", 19, "loss = rec + kl"))
+        run.train(9.0 + kl, events=[*run.events()[:2], terms, *run.events()[2:]])
+    (finding,) = run.end()
+    assert (finding.fault, finding.where.line, finding.since_step) == ("loss_unbounded_below", 18, 0)
+    assert "kl alone is" in finding.why
+
+
+def test_a_likelihood_that_falls_steadily_far_below_zero_has_no_finding() -> None:
+    run = Run()
+    for at in range(80):
+        run.train(2.0 - 4.0 * at)
+    assert run.faults() == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tensight.records import Module, Network, Observation, Parameter
 from tests.diagnosis.builders import Layer, Run, constant, stats
 
@@ -78,3 +80,24 @@ def test_a_layer_that_is_added_while_a_training_goes_on_is_known_since_then() ->
     run.tell_network()
     known = {entry.name: entry.since for entry in run.engine.case.ledger}
     assert (known["fc1.weight"], known["adapter.weight"]) == (0, 10)
+
+
+def recommender(start: float, first: float) -> list[str]:
+    """Two tables whose vectors are multiplied; the first loss is given, guessing would cost ln 4."""
+    run = Run([Layer("user", (50, 16), weight=start), Layer("item", (40, 16), weight=start)])
+    tables = tuple(
+        Parameter(f"{name}.weight", (rows, 16), "float32", module=name, role="embedding", optimizer="SGD")
+        for name, rows in (("user", 50), ("item", 40))
+    )
+    known = run.engine.case.networks["net"]
+    run.engine.network(msgspec.structs.replace(known, parameters=tables))
+    return run.learn(40, first, 0.5 * first).faults()
+
+
+def test_embeddings_that_start_too_large_are_named_when_the_first_loss_shows_it() -> None:
+    assert recommender(6.4, 200.0) == ["huge_init"]
+
+
+def test_embeddings_as_torch_makes_them_have_no_finding() -> None:
+    assert recommender(0.8, 12.0) == []
+    assert recommender(6.4, 1.5) == []

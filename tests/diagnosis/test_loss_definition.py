@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tensight.records import Event, Source
 from tests.diagnosis.builders import Run, stats
 
 PROBABILITIES = {
@@ -80,13 +81,13 @@ def test_logits_given_to_nll_loss_are_named() -> None:
 
 
 def test_sigmoid_before_a_loss_on_logits_is_named() -> None:
-    values = {"prediction_min": 0.1, "prediction_max": 0.9, "prediction_from": "sigmoid"}
+    values = {"prediction_min": 0.1, "prediction_max": 0.9, "prediction_from": "sigmoid", "target_max": 1}
     run = _with(function="binary_cross_entropy_with_logits", **values)
     assert run.stall(20, loss=0.69).faults() == ["sigmoid_before_bce_with_logits"]
 
 
 def test_logits_that_happen_to_lie_between_zero_and_one_are_fine() -> None:
-    run = _with(function="binary_cross_entropy_with_logits", prediction_min=0.1, prediction_max=0.9)
+    run = _with(function="binary_cross_entropy_with_logits", prediction_min=0.1, prediction_max=0.9, target_max=1)
     assert run.learn(20).faults() == []
 
 
@@ -143,3 +144,21 @@ def test_a_summed_loss_that_kills_a_layer_with_its_first_updates_is_the_cause() 
 
 def test_a_summed_loss_that_learns_is_fine() -> None:
     assert _with(reduction="sum").learn(30, 40.0, 10.0).faults() == []
+
+
+def over_rows(shape: str, size: int) -> list[str]:
+    run = Run()
+    line = Source("train.py", 31, "w = torch.softmax(score, dim=0)")
+    values = {"function": "softmax", "size": size, "shape": shape, "module": ""}
+    for at in range(20):
+        told = [Event("over_rows", part="net", values=values, source=line)] if at < 6 else []
+        run.train(1.4 - 0.01 * at, events=[*run.events()[:1], *told, *run.events()[1:]])
+    return run.faults()
+
+
+def test_a_softmax_inside_the_network_over_the_samples_of_the_batch_is_named() -> None:
+    assert over_rows("32x10", 32) == ["softmax_over_batch_dim"]
+
+
+def test_a_softmax_over_a_first_dimension_that_is_not_the_batch_has_no_finding() -> None:
+    assert over_rows("10x32", 10) == []

@@ -127,3 +127,12 @@ def test_weights_that_stay_where_updates_put_them_have_no_finding(back: float) -
     run = Moving()
     run.back = back
     assert run.stall(40).faults() == []
+
+
+def test_momentum_that_forgets_nothing_is_named_and_what_it_does_is_folded() -> None:
+    (finding,) = Run(settings={"momentum": 1.0}).stall(30).end()
+    assert (finding.fault, finding.where.op) == ("momentum_too_large", "SGD.step")
+
+
+def test_long_momentum_is_a_choice() -> None:
+    assert Run(settings={"momentum": 0.99}).learn(30).faults() == []

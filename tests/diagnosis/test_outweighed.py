@@ -92,3 +92,31 @@ def test_what_a_rule_no_longer_says_is_withdrawn_unless_it_lasts(rule: type[Rule
         engine.step(StepRecord(step, 0.0, 1.0))
     engine.end(crashed=False)
     assert [finding.fault for finding in engine.findings] == said
+
+
+def penalised(fit: list[float], penalty: list[float], chance: float = 1.0) -> list[str]:
+    """A loss that is the sum of an mse_loss and of a penalty, step by step."""
+    run = Run()
+    for own, other in zip(fit, penalty):
+        mse = Event("loss", values={"function": "mse_loss", "target_variance": chance, "value": own}, source=FIT)
+        values = {"nll": own, "net.kl()": other, "line of nll": "30 nll = …", "line of net.kl()": "31 loss = …"}
+        terms = Event("terms", part="net", values=values, source=Source("train.py", 31, "loss = nll + net.kl()"))
+        begin, *rest = [event for event in run.events() if event.kind != "loss"]
+        run.train(own + other, events=[begin, mse, terms, *rest])
+    return run.faults()
+
+
+FIT = Source("train.py", 30, "nll = F.mse_loss(net(x), y)")
+FALLING = [9000.0 - 20.0 * at for at in range(200)]
+
+
+def test_a_penalty_that_drowns_the_loss_is_named() -> None:
+    assert penalised([1.1 - 0.0005 * at for at in range(200)], FALLING) == ["penalty_outweighs_loss"]
+
+
+def test_a_large_penalty_beside_a_loss_that_is_learnt_has_no_finding() -> None:
+    assert penalised([1.1 * 0.99**at for at in range(200)], FALLING) == []
+
+
+def test_a_small_penalty_beside_a_loss_that_is_not_learnt_is_not_the_cause() -> None:
+    assert "penalty_outweighs_loss" not in penalised([1.1] * 200, [0.1 - 0.0003 * at for at in range(200)])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tensight.records import Event, Module, Source
-from tests.diagnosis.builders import Layer, Run, stats
+from tests.diagnosis.builders import LOSS_LINE, Layer, Run, stats
 
 LINE = Source("train.py", 17, "x = x.clamp(2, 80)")
 
@@ -127,3 +127,29 @@ def test_a_softmax_between_layers_in_which_one_takes_all_is_named() -> None:
 
 def test_a_softmax_that_shares_is_not_blamed() -> None:
     assert "softmax_saturated" not in shares(0.4).faults()
+
+
+def binary(low: float, high: float, **more: object) -> Run:
+    run = Run()
+    assert run.loss_values is not None
+    run.loss_values |= {"function": "binary_cross_entropy_with_logits", "target_min": low, "target_max": high, **more}
+    return run
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 255), (-1, 1), (1, 2)])
+def test_targets_that_are_no_probabilities_are_named(low: float, high: float) -> None:
+    (finding,) = binary(low, high).learn(20).end()
+    assert (finding.fault, finding.where.line) == ("target_out_of_range", LOSS_LINE.line)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (0.05, 0.95), (0.0, 1.0001)])
+def test_targets_that_are_probabilities_have_no_finding(low: float, high: float) -> None:
+    assert binary(low, high).learn(20).faults() == []
+
+
+def test_yes_and_no_that_is_always_no_is_named() -> None:
+    assert binary(0, 0, alike=4000).learn(20).faults() == ["constant_labels"]
+
+
+def test_a_rare_yes_may_not_have_come_up_yet() -> None:
+    assert binary(0, 0, alike=500).learn(20).faults() == []

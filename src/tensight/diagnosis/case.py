@@ -19,6 +19,7 @@ from tensight.diagnosis.order import CallOrder
 from tensight.diagnosis.reloads import Reloads
 from tensight.diagnosis.replicas import Alone
 from tensight.diagnosis.series import Series
+from tensight.diagnosis.terms import LossTerms
 from tensight.diagnosis.trouble import Trouble
 from tensight.records import Module, Network, Part, Replay, Source, StepRecord, TensorInfo
 
@@ -42,6 +43,7 @@ class Case:
         self.reloads = Reloads()
         self.alone = Alone()
         self.losses = LossCalls()
+        self.terms = LossTerms()
         self.batches = Batches()
         self.compiles = Compiles()
         self.noted = Noted()
@@ -116,6 +118,7 @@ class Case:
             self.reloads.follow(record.step, record.events)
             self.alone.follow(record.step, record.events)
             self.losses.follow(record.step, record.events)
+            self.terms.follow(record.step, record.events)
             self.batches.follow(record.step, record.events)
             self.compiles.follow(record.step, record.events)
             prompt = self.noted.follow(record.step, record.events)

@@ -23,10 +23,12 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       still_scaled     part=optimizer; scale: gradients that it is given still hold the scale of the loss
       loss             part=loss name; what is known of prediction and target (see frameworks.adapter)
       labels           part=loss name; function and target alone, where nothing else of a compiled loss is seen
+      terms            part=network; name → value of each summand of the loss, 'line of' name → where it is made
       scored           part=loss name; a loss without gradients: somebody measures
       batch            part=loader; index, and what is known of the batch
       mode             part=network; node, training
       attention        part=network; function, rows, columns, module; future, past, binary, only_padding
+      over_rows        part=network; function, size, shape, module: a softmax inside it over the first dimension
       casts, cast_loss number formats left and come back to in a step; whole numbers that a format cannot hold
       alike            part=network; module, name, what, count, updates: units that stay copies of each other
       held             part=network; share, smallest, largest, min, max, module: what clamp holds at its limits

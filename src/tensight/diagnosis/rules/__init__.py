@@ -36,6 +36,7 @@ from tensight.diagnosis.rules.distributed import (
 )
 from tensight.diagnosis.rules.divergence import KlDivOnProbabilities
 from tensight.diagnosis.rules.drawing import FewSamplesDrawn
+from tensight.diagnosis.rules.empty_input import InputIsEmpty
 from tensight.diagnosis.rules.evaluation import TrainModeInEvaluation
 from tensight.diagnosis.rules.frozen_statistics import FrozenStatisticsMove
 from tensight.diagnosis.rules.gradient_flow import DeadRelu, ExplodingSignal
@@ -45,7 +46,7 @@ from tensight.diagnosis.rules.labels import ConstantLabels
 from tensight.diagnosis.rules.language import PaddingNotIgnored, TargetsNotShifted
 from tensight.diagnosis.rules.leaking import GradientsOfAnotherLoss
 from tensight.diagnosis.rules.learning_rate import LrDecaysTooFast, LrIsZero, LrTooHigh, LrTooLow
-from tensight.diagnosis.rules.left_out import ParametersNotInOptimizer
+from tensight.diagnosis.rules.left_out import NotInOptimizer
 from tensight.diagnosis.rules.loss_definition import (
     BroadcastInLoss,
     NllOnProbabilities,
@@ -54,13 +55,14 @@ from tensight.diagnosis.rules.loss_definition import (
     SoftmaxOverBatchDim,
     SumInsteadOfMean,
 )
-from tensight.diagnosis.rules.loss_reading import OverlapOfRaw, RowsCutAcross, SignedTargets
+from tensight.diagnosis.rules.loss_reading import OverlapOfRaw, RowsCutAcross, SignedTargets, TargetsOutOfRange
 from tensight.diagnosis.rules.loss_sign import LossSignFlipped, LossUnboundedBelow
 from tensight.diagnosis.rules.mode import BatchNormOfOne, DropoutInEval, EvalModeInTraining, RunningStatisticsLag
 from tensight.diagnosis.rules.nonfinite import NonFinite
 from tensight.diagnosis.rules.optimizer_settings import (
     BetasSwapped,
     EpsTooLarge,
+    MomentumTooLarge,
     ParametersInTwoOptimizers,
     WeightsOverwritten,
 )
@@ -80,7 +82,7 @@ from tensight.diagnosis.rules.saturation import SaturatedActivation, TinyInit
 from tensight.diagnosis.rules.scaled_updates import ScaledGradientsUsed
 from tensight.diagnosis.rules.sequences import BatchAndTimeSwapped
 from tensight.diagnosis.rules.starting import CheckpointDoesNotFit, EvaluationInputsDiffer
-from tensight.diagnosis.rules.summands import SumOutweighs
+from tensight.diagnosis.rules.summands import PenaltyOutweighs, SumOutweighs
 from tensight.diagnosis.rules.unreached import GradientsNeverUsed, LossReachesNothing, OutputNotUsed
 from tensight.diagnosis.rules.unscaling import GradientsNotUnscaled
 from tensight.diagnosis.rules.unused import ModuleNeverUsed
@@ -104,6 +106,7 @@ RULES: tuple[type[Rule], ...] = (
     HugeInit,
     InputNotNormalised,
     ConstantInput,
+    InputIsEmpty,
     SameSampleRepeated,
     SortedByClass,
     LabelsUnrelated,
@@ -122,6 +125,7 @@ RULES: tuple[type[Rule], ...] = (
     UnregisteredParameters,
     DetachBreaksGraph,
     FrozenParameters,
+    NotInOptimizer,
     SoftmaxBeforeCrossEntropy,
     SoftmaxOverBatchDim,
     NllOnProbabilities,
@@ -129,6 +133,7 @@ RULES: tuple[type[Rule], ...] = (
     BroadcastInLoss,
     SumInsteadOfMean,
     SumOutweighs,
+    PenaltyOutweighs,
     EvalModeInTraining,
     DropoutInEval,
     BatchNormOfOne,
@@ -161,6 +166,7 @@ RULES: tuple[type[Rule], ...] = (
     ClipAfterStep,
     BetasSwapped,
     EpsTooLarge,
+    MomentumTooLarge,
     ParametersInTwoOptimizers,
     WeightsOverwritten,
     SaturatedActivation,
@@ -186,6 +192,7 @@ RULES: tuple[type[Rule], ...] = (
     LrRisesAgain,
     FewSamplesDrawn,
     SignedTargets,
+    TargetsOutOfRange,
     RowsCutAcross,
     OverlapOfRaw,
     HeldAtLimit,
@@ -197,7 +204,6 @@ RULES: tuple[type[Rule], ...] = (
     OutputNotUsed,
     BatchAndTimeSwapped,
     GradientsNeverUsed,
-    ParametersNotInOptimizer,
     GradientsNotUnscaled,
     TargetsCollapse,
 )

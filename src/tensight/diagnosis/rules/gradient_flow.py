@@ -116,7 +116,7 @@ class DeadRelu(Rule):
     @staticmethod
     def _silences(case: Case, steps: list[Kept], info: TensorInfo, since: int) -> bool:
         """Whether a ReLU at the end of a model leaves all of it without a gradient while there is a loss to lower."""
-        if not info.node or case.module(info.network, info.node) is None:
+        if case.module(info.network, info.node) is None:
             return False
         dead = [kept for kept in steps if kept.step >= since]
         seen = 0

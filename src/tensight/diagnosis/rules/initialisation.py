@@ -15,6 +15,7 @@ from tensight.records import Finding, Stats
 PARTED = 12  # updates after which units that are treated differently differ
 STUCK = 3  # observed steps in which weight and gradient stay zero
 GAIN = 4.0  # std times root of fan-in; 0.6 to 1.5 is usual, 4.5 is N(0, 1) with 20 inputs
+TABLE = 3.0  # std of an embedding; torch makes 1
 SATURATED = 0.9  # mean magnitude of a tanh output
 
 
@@ -307,7 +308,36 @@ class HugeInit(Rule):
                 harm = self._harm(case, network)
                 if harm:
                     findings.append(self._say(case, network, huge, harm))
+            else:
+                findings += self._tables(case, network)
         return findings
+
+    def _tables(self, case: Case, network: str) -> list[Finding]:
+        """Embeddings whose vectors are far longer than torch makes them, and a first loss far above guessing."""
+        chance = case.chance_loss()
+        if not chance or not case.loss.first > 5 * chance:
+            return []
+        tables = [e for e in case.ledger.of(network) if e.parameter.role == "embedding" and e.held]
+        spreads = [(entry, 1.2533 * (_mean(case, entry) or 0.0)) for entry in tables]
+        huge = [(entry, spread) for entry, spread in spreads if spread > TABLE]
+        if not huge:
+            return []
+        entry, spread = max(huge, key=lambda pair: pair[1])
+        module = entry.parameter.module
+        return [
+            self.finding(
+                f"{entry.name} starts with vectors that are too large",
+                confidence=0.9,
+                since_step=0,
+                where=where(case.source_of(network, module), module=module, parameter=entry.name, network=network),
+                why=f"the initial weights of {some([one.name for one, _ in huge])} are huge: std about"
+                f" {number(spread)}, where nn.Embedding starts with 1 and products of vectors need less; the first"
+                f" loss is {number(case.loss.first)}, guessing gives {number(chance)}, and small steps cannot undo it",
+                facts=[(f"std of {entry.name} before the first update", spread), ("first loss", case.loss.first)],
+                fix=(f"initialise {entry.name} with a small std: nn.init.normal_(weight, std=0.1)",),
+                since="since the weights were created",
+            )
+        ]
 
     @staticmethod
     def _saturates(case: Case, entry: Entry) -> bool:

@@ -9,7 +9,7 @@ from tensight.diagnosis.case import Case
 from tensight.diagnosis.losses import BINARY_LOSSES, CLASS_LOSSES, REGRESSION_LOSSES, LossSite
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE
-from tensight.diagnosis.words import at, number, where
+from tensight.diagnosis.words import at, called, number, where
 from tensight.records import Finding, Source, TensorInfo
 
 NOT_LEARNING = frozenset(
@@ -112,7 +112,33 @@ class SoftmaxOverBatchDim(Rule):
                 findings.append(self._say(case, site, proof))
             elif isinstance(site.first.get("picked_dim"), int) and site.calls >= CALLS:
                 findings.append(self._say_picked(site))
-        return findings
+        return findings or self._inside(case)
+
+    def _inside(self, case: Case) -> list[Finding]:
+        """A softmax inside the network over its first dimension, which is as long as there are targets."""
+        known = CLASS_LOSSES | BINARY_LOSSES | REGRESSION_LOSSES
+        batches = {site.batch for site in case.losses if site.function in known}
+        told = case.noted.of("over_rows")
+        seen = [(step, event) for step, event in told if event.values.get("size") in batches]
+        if len({step for step, _ in seen}) < CALLS or 2 * len(seen) < len(told):
+            return []
+        step, event = seen[0]
+        kind, size, sizes = (event.values.get(name) for name in ("function", "size", "shape"))
+        module = str(event.values.get("module") or "")
+        return [
+            self.finding(
+                f"{kind} in {called(module)} runs over the batch",
+                confidence=0.86,
+                since_step=step,
+                where=where(event.source, module=module, op=str(kind), network=event.part),
+                why=f"{kind} in {called(module)} normalises a {sizes} tensor over dim 0, which holds the {size} samples"
+                " of the batch: the samples share one weight of 1 among them, so what the network answers for one of"
+                " them depends on which others are in the batch (softmax over the wrong axis)",
+                facts=[("shape", sizes), ("samples in a batch", size)],
+                fix=("normalise over the places or choices of each sample: dim=-1",),
+                confirm=("evaluate one sample alone and in a batch: the answers differ",),
+            )
+        ]
 
     def _say_picked(self, site: LossSite) -> Finding:
         """A loss written by hand: normalised over one axis, and read along another."""

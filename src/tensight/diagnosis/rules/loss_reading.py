@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tensight.diagnosis.case import Case
-from tensight.diagnosis.losses import LossSite
+from tensight.diagnosis.losses import BINARY_LOSSES, LossSite
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.loss_definition import NOT_LEARNING
 from tensight.diagnosis.rules.nonfinite import NONFINITE
@@ -13,7 +13,40 @@ from tensight.diagnosis.words import at, number, where
 from tensight.records import Finding
 
 CALLS = 3  # how often a call must look like this
+SLACK = 0.01  # of targets that were computed
 ZEROS = 0.05  # share of targets that are 0
+
+
+class TargetsOutOfRange(Rule):
+    """Targets of a yes-or-no loss that are no probabilities."""
+
+    fault = "target_out_of_range"
+    category = "loss-definition"
+    finds = "Targets above 1 or below 0 for binary cross-entropy: the loss has no floor and falls for ever."
+    evidence = ("smallest and largest target of binary cross-entropy",)
+    explains = NOT_LEARNING | NONFINITE | {"loss_unbounded_below", "loss_sign_flipped", "exploding_activation"}
+    every = 5
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for site in case.losses:
+            low, high = site.number("target_min"), site.number("target_max")
+            if site.function not in BINARY_LOSSES or site.calls < CALLS or low is None or high is None:
+                continue
+            if low >= -SLACK and high <= 1 + SLACK:
+                continue
+            yield self.finding(
+                f"the targets of {site.function} are outside the range 0 to 1",
+                confidence=0.95,
+                since_step=site.first_step,
+                where=where(site.source, op=site.function),
+                why=f"the targets given to {site.function}{at(site.source)} go from {number(low)} to {number(high)}; it"
+                " expects probabilities between 0 and 1. Beyond that range it has no minimum: the further the"
+                " prediction runs, the lower (negative) the loss. Masks of bytes are 0 and 255, labels may count"
+                " classes, or be -1 and 1",
+                facts=[("smallest target", low), ("largest target", high), ("loss now", case.loss.last)],
+                fix=("scale the targets: mask.float() / 255, (label > 0).float(); or use cross_entropy for classes",),
+                confirm=("print(target.min(), target.max())",),
+            )
 
 
 class SignedTargets(Rule):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 
@@ -16,6 +17,8 @@ from tensight.records import Finding
 _KEEPS_SIGN = frozenset({"mean", "sum", "gather", "index", "squeeze", "view", "unsqueeze", "select", "reshape", "div"})
 
 FAR = 1e3  # times the size of the first loss, below zero
+FASTER = 1.5  # times as far in a quarter of the run as in the one before: nothing that settles does that
+DEEP = 50  # times the size of the first loss, where it falls faster and faster
 
 
 class LossSignFlipped(Rule):
@@ -82,6 +85,18 @@ def _value(site: LossSite) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
+def _runs_away(values: list[float]) -> bool:
+    """Whether each of the last three quarters of a course fell clearly further than the one before it.
+
+    >>> _runs_away([-1.1**k for k in range(80)]), _runs_away([-float(k) for k in range(80)])
+    (True, False)
+    """
+    quarter = len(values) // 4
+    marks = [median(values[max(0, place - 3) : place + 1]) for place in range(quarter - 1, 4 * quarter, quarter)]
+    falls = [before - after for before, after in itertools.pairwise(marks)]
+    return falls[0] > 0 and all(later > FASTER * earlier for earlier, later in itertools.pairwise(falls))
+
+
 class LossUnboundedBelow(Rule):
     """A loss that falls through zero and on without end."""
 
@@ -97,22 +112,31 @@ class LossUnboundedBelow(Rule):
         first, points = case.loss.first, case.loss.points
         if case.order.updates < 20 or len(case.order.optimizers) > 1 or not math.isfinite(first):
             return  # two sides of a game
-        deep = FAR * max(1.0, abs(first))
+        size = max(1.0, abs(first))
         finite = [(step, value) for step, value in points if math.isfinite(value)]
-        if len(finite) < 20 or not finite[-1][1] < -deep or finite[-1][1] > 2 * finite[len(finite) * 3 // 4][1]:
+        if len(finite) < 20:
+            return
+        last = finite[-1][1]
+        far = last < -FAR * size and last <= 2 * finite[len(finite) * 3 // 4][1]
+        if not far and not (last < -DEEP * size and _runs_away([value for _, value in finite])):
             return  # not that far, or it has slowed down
         since = next(step for step, value in finite if value < min(0.0, first))
         line = max(case.order.lines.values(), key=lambda one: one.passes, default=None)
         kept = [site for site in case.losses if site.function != "expression" and (_value(site) or -1.0) >= 0]
+        term = next((one for one in case.terms.lowest(-size) if one.values.last < one.values.first), None)
+        runs = f": {term.name} alone is {number(term.values.last)}" if term is not None else ""
         parts = "".join(f"; {site.function}{at(site.source)} alone is not below zero" for site in kept[:2])
         yield self.finding(
             "the loss falls below zero without bound",
             confidence=0.9,
-            since_step=since,
-            where=where(line.source if line is not None else None, op="backward"),
+            since_step=case.loss.first_step,  # it was defined like that from the beginning
+            where=where(term.source, op=None)
+            if term is not None
+            else where(line.source if line is not None else None, op="backward"),
             why=f"the loss went from {number(first)} through zero, in step {since}, to {number(finite[-1][1])}, faster"
-            f" and faster: it has no lower bound, and minimising it never ends{parts}. A term that should stay small is"
-            " made as negative as possible: its sign is wrong, as of a KL term or a log-likelihood without its minus",
+            f" and faster: it has no lower bound, and minimising it never ends{runs}{parts}. A term that should stay"
+            " small is made as negative as possible: its sign is wrong, as of a KL term or a log-likelihood without its"
+            " minus",
             facts=[("first loss", first), ("first step below zero", since), ("loss now", finite[-1][1])],
             fix=("look at each term of the loss on its own and turn the sign of the one that runs to minus infinity",),
             confirm=("print the terms of the loss in the first steps: one of them is negative and falls",),

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.kept import rms
 from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.rules.nonfinite import NONFINITE
 from tensight.diagnosis.words import at, median, number, plural, some, where
 from tensight.records import Finding, Part
 
@@ -58,6 +59,36 @@ class BetasSwapped(Rule):
                 " of long ago and are scaled by the noise of the last few",
                 facts=[("first beta", mean), ("second beta", variance)],
                 fix=(f"give them the other way round: betas=({number(variance)}, {number(mean)}){at(part.source)}",),
+            )
+
+
+class MomentumTooLarge(Rule):
+    """Momentum that forgets nothing."""
+
+    fault = "momentum_too_large"
+    category = "optimizer-update"
+    finds = "Momentum of 1 or more: every gradient pushes on for ever, and weights swing further and further."
+    evidence = ("momentum and dampening of the optimizer",)
+    explains = frozenset({"lr_too_high", "exploding_gradient", "exploding_activation", "dead_relu"}) | NONFINITE
+    every = 25
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for part in case.optimizers():
+            momentum, dampening = (part.settings.get(name) for name in ("momentum", "dampening"))
+            if not isinstance(momentum, (int, float)) or momentum < 1 or dampening:
+                continue
+            if case.order.optimizer(part.name).steps < FEW:
+                continue
+            yield self.finding(
+                f"the momentum of {part.type} is too high: it forgets nothing",
+                confidence=0.93,
+                since_step=0,
+                where=where(part.source, op=f"{part.type}.step"),
+                why=f"{part.type}{at(part.source)} has momentum={number(momentum)}: each update is the sum of all"
+                " gradients so far, none of which ever decays, so the weights gather speed and swing past every"
+                " minimum, as with a learning rate that grows with each step. 0.9 is usual",
+                facts=[("momentum", momentum), ("first loss", case.loss.first), ("loss now", case.loss.last)],
+                fix=(f"use momentum=0.9{at(part.source)}",),
             )
 
 

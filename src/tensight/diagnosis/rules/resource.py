@@ -44,7 +44,9 @@ class GraphRetained(Rule):
         )
         told = case.noted.of("graph_alive")
         module = told[-1][1].values.get("module") if told else None
+        variable = told[-1][1].values.get("variable") if told else None
         of = f" (all of them from {module}: a hook or a list keeps what it returns)" if isinstance(module, str) else ""
+        of = f" (more of them hang on {variable} each time)" if isinstance(variable, str) else of
         return [
             self.finding(
                 "losses are kept with their graphs: memory grows",

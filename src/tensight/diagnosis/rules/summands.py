@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.losses import CLASS_LOSSES, LossSite
 from tensight.diagnosis.rule import Rule
-from tensight.diagnosis.words import number, plural, where
+from tensight.diagnosis.terms import Term
+from tensight.diagnosis.words import median, number, plural, where
 from tensight.records import Finding
 
 TERMS = 64  # in a sum, at least
@@ -17,6 +18,9 @@ CALLS = 12  # of each loss that were looked at
 STEPS = 60  # after which a loss that is learnt at all has left its beginning
 LEARNT = 0.5  # what is left of a loss that was learnt
 STUCK = 0.97  # what is left of guessing where nothing was
+LONG = 150  # steps after which a penalty that drowns the loss has shown it
+NEAR = 0.7  # of guessing: what was learnt at first is being lost again, or never was much
+LOOKS = 8  # at the terms of a loss
 
 
 class SumOutweighs(Rule):
@@ -61,6 +65,65 @@ class SumOutweighs(Rule):
             fix=("use reduction='mean', or divide the sum by the number of terms, and weigh the losses on purpose",),
             confirm=("print the norm of the gradients of each loss by itself",),
         )
+
+
+class PenaltyOutweighs(Rule):
+    """A penalty on the weights (a KL term, a norm) that is so much larger than the loss that only it is learnt."""
+
+    fault = "penalty_outweighs_loss"
+    category = "loss-definition"
+    finds = "A penalty added to the loss that is a hundred times as large as it: the loss stays as good as guessing."
+    evidence = ("values of the terms that the loss is added up from", "what guessing would cost")
+    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "sum_instead_of_mean"})
+    every = 25
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        if case.steps < LONG:
+            return
+        sites = {site.source: site for site in case.losses if site.source is not None}
+        lines = {(source.file, source.line): site for source, site in sites.items()}
+        for terms in case.terms.sums.values():
+            for fit in terms.values():
+                site = lines.get((fit.source.file, fit.source.line))
+                late = [value for step, value in fit.values.points if 2 * step > case.last_step]
+                guessing = site.chance() if site is not None else None
+                if site is None or guessing is None or len(late) < 2 or fit.values.count < LOOKS:
+                    continue
+                if median(late) < NEAR * guessing:
+                    continue
+                for other in terms.values():
+                    if (other.source.file, other.source.line) not in lines and _drowns(other, fit):
+                        yield self._say(other, fit, site)
+                        return
+
+    def _say(self, penalty: Term, fit: Term, site: LossSite) -> Finding:
+        begin, now = penalty.values.first, penalty.values.last
+        return self.finding(
+            f"{penalty.name} outweighs {fit.name}, which is not learnt",
+            confidence=0.85,
+            since_step=penalty.values.first_step,
+            where=where(penalty.source),
+            why=f"the loss is a sum in which the term {penalty.name} is {number(begin)} at first and {number(now)} now,"
+            f" {number(begin / abs(fit.values.first or 1e-30))} times as large as {fit.name} ({site.function}): its"
+            f" gradients dominate, and {fit.name} is still at {number(fit.values.last)} where guessing costs"
+            f" {number(site.chance() or 0.0)}. A penalty over all weights, such as a KL term or a norm, must be scaled"
+            " down: divided by the number of samples, or weighed with a small factor",
+            facts=[
+                (f"first {penalty.name}", begin),
+                (f"latest {penalty.name}", now),
+                (f"first {fit.name}", fit.values.first),
+                (f"latest {fit.name}", fit.values.last),
+            ],
+            fix=(f"scale {penalty.name} down: divide it by the number of samples, or weigh it with a small factor",),
+            confirm=("print the terms of the loss: the large one alone falls",),
+        )
+
+
+def _drowns(penalty: Term, fit: Term) -> bool:
+    """Whether one term was far larger at every look, and has fallen meanwhile."""
+    own, other = dict(penalty.values.points), dict(fit.values.points)
+    falls = 0 < penalty.values.last < 0.9 * penalty.values.first
+    return falls and all(own[step] > TIMES * abs(other[step]) for step in own.keys() & other.keys())
 
 
 def _terms(site: LossSite) -> int:

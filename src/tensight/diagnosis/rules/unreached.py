@@ -137,6 +137,10 @@ class OutputNotUsed(Rule):
             if not silent or not any(entry.alive for entry in entries):
                 continue
             place = common([entry.parameter.module for entry in silent])
+            overwritten = self._overwritten(case)
+            if overwritten is not None:
+                yield self._say(case, network, place, silent, overwritten)
+                continue
             inside = [e for e in entries if e.parameter.module == place or e.parameter.module.startswith(f"{place}.")]
             if not place or len(inside) != len(silent):
                 continue  # not one part, or some of it is trained
@@ -169,9 +173,28 @@ class OutputNotUsed(Rule):
         ]
         return others[0] if alone and len(others) == 1 else None
 
+    @staticmethod
+    def _overwritten(case: Case) -> LossSite | None:
+        """A line that computes several losses in a step, of which backward is given the last one alone."""
+        given = {step: losses[0] for step, losses in case.first_losses if len(losses) == 1}
+        for site in case.losses:
+            values: dict[int, list[float]] = {}
+            for step, value in site.first_values:
+                values.setdefault(step, []).append(value)
+            several = [(found, given[step]) for step, found in values.items() if step in given and len(found) > 1]
+            if len(several) >= STEPS and all(math.isclose(f[-1], last, rel_tol=1e-6) for f, last in several):
+                return site
+        return None
+
     def _say(self, case: Case, network: str, place: str, silent: list[Entry], left: LossSite | None) -> Finding:
         trend = case.loss.trend()
-        if left is not None:
+        if left is not None and len(left.first_values) > len({step for step, _ in left.first_values}):
+            because = (
+                f"{left.function}{at(left.source)} is computed several times in each step, and backward is given the"
+                " last of these losses alone: each one overwrites the one before instead of being added to it"
+            )
+            fix = f"add the losses up: loss = loss + {left.function}(…)"
+        elif left is not None:
             because = (
                 f"{left.function}{at(left.source)} is computed in each step, but it is not part of what backward is"
                 " given: that loss is never used"

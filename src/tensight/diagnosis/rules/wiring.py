@@ -41,7 +41,7 @@ def fresh(case: Case, entry: Entry) -> bool:
         if (
             stats is not None
             and not stats.bad
-            and stats.count >= 64
+            and stats.count >= 32
             and stats.min is not None
             and stats.max is not None
         ):
@@ -513,7 +513,7 @@ class FrozenParameters(Rule):
         return self.finding(
             f"{'all' if everything else len(frozen)} parameters of {called(place)} are frozen",
             confidence=0.95 if everything else 0.75,
-            since_step=0,
+            since_step=min(entry.since for entry in frozen),  # a student begins when its teacher is trained
             where=where(case.source_of(network, place), module=place, parameter=frozen[0].name, network=network),
             why=f"{len(frozen)} of {held} parameters{' in the optimizer' if held_too else ''}"
             f" ({some([entry.name for entry in frozen])}; {number(share * 100)} % of all values) have"

@@ -44,6 +44,7 @@ from tensight.frameworks.torch.statistics import ORDINARY
 from tensight.frameworks.torch.strangers import Strangers
 from tensight.frameworks.torch.structure import Structure
 from tensight.frameworks.torch.symmetry import Symmetry
+from tensight.frameworks.torch.terms import Terms
 from tensight.frameworks.torch.updates import Updates
 from tensight.frameworks.torch.watching import Watching, to_numpy
 from tensight.records import Needs, Stats
@@ -86,6 +87,7 @@ class TorchAdapter:
         self.calls.fed = losses.fed
         self.backward.scale_of = scaling.scale_of
         self.backward.on_root.append(losses.root)
+        self.backward.on_root.append(Terms(watching).root)
         self.backward.holds_parameters = self._is_trained_by_an_optimizer
         self.backward.has_optimizer = lambda: len(self.optimizers.known) > 0
         self.calls.look_at_start = self.updates.look_at_start

@@ -109,6 +109,8 @@ class Attention:
 
     def made(self, result: torch.Tensor, function: str, dim: int | None, source: Source | None) -> None:
         """An activation function has returned."""
+        if dim in (0, -result.dim()) and self.watching.observing and not self._inside and self._is_time():
+            self._over_rows(result, function, source)
         if function != "softmax" or result.dim() < 3 or self._inside or not self._is_time():
             return
         rows, columns = result.shape[-2:]
@@ -125,6 +127,20 @@ class Attention:
             open_ = result.detach().reshape(result.shape[0], -1, columns).amax(1) > 0
             values |= self._padding(open_)
         self._tell(values, rows, columns, source)
+
+    def _over_rows(self, result: torch.Tensor, function: str, source: Source | None) -> None:
+        """Weights that add up to 1 over the first dimension: which may be the samples, that is for others to judge."""
+        size = result.shape[0] if result.dim() > 1 else 0
+        square = result.dim() == 2 and result.shape[1] == size  # each with each: both ways are usual
+        if size < FEWEST or result.numel() == size or square or not result.requires_grad:
+            return
+        self._told += 1
+        watching = self.watching
+        entry = watching.scopes[-1].entry if watching.scopes else None
+        shape = "x".join(str(length) for length in result.shape)
+        values: dict[str, Value] = {"function": function, "size": size, "shape": shape}
+        values["module"] = "" if entry is None else entry.path
+        watching.sink.event("over_rows", watching.network, values, source or user_source())
 
     # inside
 
@@ -149,8 +165,8 @@ class Attention:
         return {}
 
     def _tell(self, values: dict[str, Value], rows: int, columns: int, source: Source | None = None) -> None:
-        if rows < FEWEST:
-            return
+        if rows < FEWEST and "only_padding" not in values:
+            return  # no sequence; whoever asks with one query may still look at padding
         self._told += 1
         watching = self.watching
         entry = watching.scopes[-1].entry if watching.scopes else None

@@ -10,12 +10,14 @@ import torch
 
 from tensight.frameworks.source import source_of, user_site
 from tensight.frameworks.torch.lines import kept_after
+from tensight.frameworks.torch.timing_held import Held
 from tensight.frameworks.torch.watching import Watching
 from tensight.records.event import Value
 
 MOST_CALLS = 400  # that are remembered
 OF_A_CALL = 24  # tensors that speak for a forward pass
 TELLING = 4  # passes that are kept alive before their line is told
+LOOKS = 3  # at the user's variables, to see which of them keeps more each time
 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
@@ -33,10 +35,15 @@ class Graphs:
         self._said: set[object] = set()
         self._updates = 0
         self._new = True
+        self._site: tuple[str, int, str] | None = None
+        self._held = Held()
+        self._looks = 0
 
     def called(self) -> None:
         """An outermost module is about to be called."""
         self._new = True
+        if self.watching.deep:
+            self._site = user_site()  # who calls the network: lines inside it are the same for every caller
 
     def note(self, tensor: torch.Tensor, path: str) -> None:
         """The result of a module inside an outermost one."""
@@ -46,7 +53,7 @@ class Graphs:
             if len(self._calls) >= MOST_CALLS:
                 return
             self._new = False
-            self._calls.append((self._updates, [], user_site()))
+            self._calls.append((self._updates, [], self._site or user_site()))
         refs = self._calls[-1][1]
         if len(refs) < OF_A_CALL:
             refs.append((weakref.ref(tensor), path))
@@ -61,6 +68,7 @@ class Graphs:
         old = alive.total()
         if old >= TELLING:
             self._tell(alive)
+            self._look(old)
         self._updates += 1
         self._new = True
         sink = self.watching.sink
@@ -86,6 +94,20 @@ class Graphs:
             if len(kept) == 1:  # one module's results, and no others: somebody collects them
                 values["module"] = next(iter(kept))
             self.watching.sink.event("graph_alive", self.watching.network, values, source)
+
+    def _look(self, old: int) -> None:
+        """Which variable of the program keeps them: the one that more nodes hang on at each look. Said once."""
+        if self._looks >= LOOKS:
+            return
+        self._looks += 1
+        self._held.look()
+        if self._looks < LOOKS:
+            return
+        for one in self._held.growing():
+            if one.source is not None:
+                values: dict[str, Value] = {"graphs": old, "variable": one.what}
+                self.watching.sink.event("graph_alive", self.watching.network, values, one.source)
+                return
 
 
 def _memory() -> float:

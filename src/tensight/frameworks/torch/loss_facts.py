@@ -16,6 +16,7 @@ from tensight.frameworks.torch.watching import to_numpy
 from tensight.records.event import Value
 
 CLASS_LOSSES = frozenset({"cross_entropy", "nll_loss", "multi_margin_loss"})
+BINARY_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
 _MOST_ROWS = 256
 _AT_ONCE = 65_536  # values that are copied as doubles
 _FEWEST_SAMPLES = 8  # of a batch, before one may say that they are alike

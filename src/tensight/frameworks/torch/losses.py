@@ -17,7 +17,14 @@ from tensight.frameworks.torch.graph import expression, operator
 from tensight.frameworks.torch.label_probe import LabelProbe
 from tensight.frameworks.torch.lines import made_before
 from tensight.frameworks.torch.loss_axes import overlap_of_raw, picked_across, rows_across
-from tensight.frameworks.torch.loss_facts import CLASS_LOSSES, facts, learnt, shape_text, tokens_against
+from tensight.frameworks.torch.loss_facts import (
+    BINARY_LOSSES,
+    CLASS_LOSSES,
+    facts,
+    learnt,
+    shape_text,
+    tokens_against,
+)
 from tensight.frameworks.torch.picture_probe import PictureProbe
 from tensight.frameworks.torch.shards import PLAIN, arrived
 from tensight.frameworks.torch.watching import Watched, Watching
@@ -93,8 +100,8 @@ class Losses:
                 watching.sink.event("scored", function, {}, None)
             return
         self._called = True
-        if not self._varied and function in CLASS_LOSSES:
-            self._count_alike(args[1] if len(args) > 1 else kwargs.get("target"))
+        if not self._varied and (function in CLASS_LOSSES or function in BINARY_LOSSES):
+            self._count_alike(args[1] if len(args) > 1 else kwargs.get("target"), yes_or_no=function in BINARY_LOSSES)
         new = function not in self._parts  # a loss that begins later, with another phase of training, is news
         if watching.sink.step >= FIRST and not watching.deep and not new:
             return
@@ -143,17 +150,17 @@ class Losses:
         if watching.deep:
             self._look(function, prediction, target)
 
-    def _count_alike(self, target: Any) -> None:
+    def _count_alike(self, target: Any, *, yes_or_no: bool = False) -> None:
         """Looks at every label until two differ, which the first batch nearly always ends."""
-        whole = type(target) is torch.Tensor and target.numel() and not target.is_floating_point()
-        if not whole or target.dtype is torch.bool or target.device.type != "cpu":
+        label = type(target) is torch.Tensor and target.numel() and (yes_or_no or not target.is_floating_point())
+        if not label or target.dtype is torch.bool or target.device.type != "cpu":
             self._varied = True
             return
         seen = statistics.one(target.detach())
         low, high = seen.min, seen.max
         self._varied = low != high or self._label not in (None, low)
         self._label = low
-        self._alike += target.numel()
+        self._alike += len(target) if yes_or_no and target.dim() else target.numel()
 
     def _look(self, function: str, prediction: torch.Tensor, target: torch.Tensor | None) -> None:
         watching = self.watching

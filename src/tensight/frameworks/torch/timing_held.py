@@ -100,7 +100,7 @@ def _lines(code: Any) -> int:
 def _assigned(file: str, first: int, count: int, name: str) -> int:
     """The line that makes a variable grow: where it is added to, or else where it is set last."""
     word = re.escape(name)
-    grows = re.compile(rf"(?<![\w.]){word}\s*(\+=|\.append\(|\.extend\(|=\s*{word}\s*\+)")
+    grows = re.compile(rf"(?<![\w.]){word}\s*(\+=|\.append\(|\.extend\(|=(?!=).*(?<![\w.]){word}\b)")
     sets = re.compile(rf"(?<![\w.]){word}\b[^=!<>]*=(?!=)")
     ranked: list[tuple[int, int]] = []
     for line in range(first, first + count):
