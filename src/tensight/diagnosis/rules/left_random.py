@@ -30,7 +30,7 @@ def drawn(case: Case, entry: Entry) -> bool:
 
 
 def without_gradients(rule: Rule, case: Case, *, final: bool) -> list[Finding]:
-    """What `rule` says of a network of which most stands random as it was made, while the rest learns hardly anything."""
+    """What `rule` says of a network that stands random for the most part, while the rest learns hardly anything."""
     trend = case.loss.trend()
     if not final or case.order.updates < STEPS or trend is None or not trend.fall < LEARNT:
         return []
