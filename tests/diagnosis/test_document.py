@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 from pathlib import Path
 
@@ -33,6 +35,18 @@ def test_the_page_can_be_written(tmp_path: Path) -> None:
 
 def test_every_rule_has_a_category_of_the_page() -> None:
     assert {rule.category for rule in RULES} <= set(CATEGORIES)
+
+
+def test_every_name_that_a_finding_may_have_is_on_the_page() -> None:
+    said: set[str] = set()
+    for file in Path(inspect.getfile(Engine)).parent.rglob("*.py"):
+        for call in (node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.Call)):
+            named = [word.value for word in call.keywords if word.arg == "fault"]
+            named += call.args[:1] if getattr(call.func, "id", "") == "Reason" else []
+            words = (one.value for value in named for one in ast.walk(value) if isinstance(one, ast.Constant))
+            said |= {word for word in words if isinstance(word, str) and re.fullmatch("[a-z0-9]+(_[a-z0-9]+)+", word)}
+    assert {"log_of_zero", "nan_in_target", "warmup_never_ends"} <= said
+    assert said <= set(re.findall("^### (.+)$", page(), re.M))
 
 
 def test_the_example_of_an_own_rule_does_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:

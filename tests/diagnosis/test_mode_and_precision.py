@@ -169,7 +169,7 @@ def _past_the_scaler(*, unscaled: bool = False, divided: bool = False, runs_away
 def test_an_optimizer_that_steps_past_its_scaler_is_named_and_not_its_rate() -> None:
     run = _past_the_scaler()
     (finding,) = run.end()
-    assert (finding.fault, finding.category, finding.since_step) == ("scaled_gradients_used", "precision", 0)
+    assert (finding.fault, finding.category, finding.since_step) == ("gradients_not_unscaled", "precision", 0)
     assert finding.where.code == STEP_LINE.code
     assert "scaler.step" in finding.fix[0]
 
@@ -183,7 +183,7 @@ def test_an_optimizer_that_steps_past_its_scaler_is_named_and_not_its_rate() -> 
     ],
 )
 def test_updates_by_gradients_that_were_unscaled_or_do_no_harm_are_left_alone(run: dict[str, Any]) -> None:
-    assert "scaled_gradients_used" not in _past_the_scaler(**run).faults()
+    assert "gradients_not_unscaled" not in _past_the_scaler(**run).faults()
 
 
 def test_a_scale_that_only_falls_is_named() -> None:

@@ -51,6 +51,8 @@ def _section(rule: type[Rule]) -> list[str]:
         lines += ["By behaviour: gives way to any definite cause that came before.", ""]
     if rule.explains:
         lines += [f"Consequences: {', '.join(f'`{fault}`' for fault in sorted(rule.explains))}.", ""]
+    for fault, means in sorted(rule.also.items()):
+        lines += [f"### {fault}", "", means, "", f"Said by the rule of [](#{rule.fault}), which looks at the same.", ""]
     return lines
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from tensight.records import Evidence, Finding, Where
@@ -26,6 +27,7 @@ class Rule(ABC):
     category: ClassVar[str]
     finds: ClassVar[str]  # one sentence for the documentation
     evidence: ClassVar[tuple[str, ...]]  # what it looks at, in words
+    also: ClassVar[Mapping[str, str]] = MappingProxyType({})  # more exact names it may say, each with its sentence
     explains: ClassVar[frozenset[str]] = frozenset()  # faults that are consequences of this one when they come later
     symptom: ClassVar[bool] = False  # judged by behaviour alone: any definite cause that came before explains it
     every: ClassVar[int] = 10  # asked every so many steps; 0: only at the end

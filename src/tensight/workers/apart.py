@@ -104,17 +104,8 @@ def _child(read: Read[Made], path: Path, without: Mapping[Path, str], memory: in
         child, pipe = start(read, path, without, memory, file.fileno())
         with pipe:
             heard = bytearray()
-            try:
-                in_time = _listen(pipe, place, seconds, heard)
-                if not in_time:
-                    os.kill(child, signal.SIGKILL)
-            except BaseException:  # Ctrl-C: nobody waits for it any more
-                os.kill(child, signal.SIGKILL)
-                raise
-            finally:
-                _, status = os.waitpid(child, 0)
+            in_time, code = limited.ended(child, lambda: _listen(pipe, place, seconds, heard))
         _, size, name = place.read()
-    code = os.waitstatus_to_exitcode(status)
     if not in_time:
         why = f"reading it takes more than {_allowed(seconds, size):.0f} seconds"
     elif code in (limited.MEMORY_FULL, -signal.SIGKILL):

@@ -44,9 +44,9 @@ def try_reading(read: Read, path: Path, *, memory: int = MEMORY, seconds: float 
         return
     start = _forked if threading.active_count() == 1 else _spawned
     child, pipe = start(read, path, memory, seconds)
+    said = bytearray()
     with pipe:
-        said, status = _end_of(child, pipe, seconds)
-    code = os.waitstatus_to_exitcode(status)
+        _, code = ended(child, lambda: _listen(pipe, seconds, said))
     if code == _REFUSED:
         raise CheckpointError(said.decode(errors="replace") or f"{path} is refused")
     if code == MEMORY_FULL:
@@ -64,25 +64,27 @@ def limit_own_memory() -> None:
         limit("RLIMIT_DATA", max(whole // 2, 2 * MEMORY))
 
 
-def _end_of(child: int, pipe: IO[bytes], seconds: float) -> tuple[bytes, int]:
-    """What a child says until it ends, and how it ended; it is killed when its time is over."""
-    said = b""
-    deadline = time.monotonic() + seconds
+def ended(child: int, listen: Callable[[], bool]) -> tuple[bool, int]:
+    """Whether a child ended in time, and how: it is killed when `listen` says that its time is over, or breaks."""
+    in_time = False
     try:
-        while True:
-            ready, _, _ = select.select((pipe,), (), (), max(0.0, deadline - time.monotonic()))
-            piece = os.read(pipe.fileno(), _LONGEST) if ready else b""
-            if not piece:
-                break
-            said = (said + piece)[:_LONGEST]
-        if not ready:
+        in_time = listen()
+    finally:  # Ctrl-C too: nobody waits for it any more
+        if not in_time:
             os.kill(child, signal.SIGKILL)
-    except BaseException:  # Ctrl-C: nobody waits for it any more
-        os.kill(child, signal.SIGKILL)
-        raise
-    finally:
         _, status = os.waitpid(child, 0)
-    return said, status
+    return in_time, os.waitstatus_to_exitcode(status)
+
+
+def _listen(pipe: IO[bytes], seconds: float, said: bytearray) -> bool:
+    """Take what a child says until it ends; False when its time is over."""
+    deadline = time.monotonic() + seconds
+    while True:
+        ready, _, _ = select.select((pipe,), (), (), max(0.0, deadline - time.monotonic()))
+        piece = os.read(pipe.fileno(), _LONGEST) if ready else b""
+        if not piece:
+            return bool(ready)
+        said += piece[: _LONGEST - len(said)]
 
 
 def _forked(read: Read, path: Path, memory: int, seconds: float) -> tuple[int, IO[bytes]]:

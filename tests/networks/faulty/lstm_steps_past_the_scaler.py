@@ -1,4 +1,4 @@
-"""fault: scaled_gradients_used
+"""fault: gradients_not_unscaled
 
 The loss is scaled, and the optimizer steps by itself instead of through the scaler.
 """

@@ -79,7 +79,6 @@ from tensight.diagnosis.rules.restoring import WeightsNotRestored
 from tensight.diagnosis.rules.rising import LrKeepsRising, LrRisesAgain
 from tensight.diagnosis.rules.same_sample import SameSampleRepeated
 from tensight.diagnosis.rules.saturation import SaturatedActivation, TinyInit
-from tensight.diagnosis.rules.scaled_updates import ScaledGradientsUsed
 from tensight.diagnosis.rules.sequences import BatchAndTimeSwapped
 from tensight.diagnosis.rules.starting import CheckpointDoesNotFit, EvaluationInputsDiffer
 from tensight.diagnosis.rules.summands import PenaltyOutweighs, SumOutweighs
@@ -141,7 +140,6 @@ RULES: tuple[type[Rule], ...] = (
     GradientUnderflow,
     ScaleKeepsFalling,
     ClipBeforeUnscale,
-    ScaledGradientsUsed,
     GraphRetained,
     RecompilationStorm,
     DdpWrapperBypassed,

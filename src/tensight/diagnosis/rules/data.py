@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from types import MappingProxyType
 
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.kept import Kept, abs_max
@@ -47,6 +48,7 @@ class NanInInput(Rule):
     """A NaN or Inf in the data that reached the loss."""
 
     fault = "nan_in_input"
+    also = MappingProxyType({"nan_in_target": "NaN or Inf in the targets of the loss, before anything was computed."})
     category = "data"
     finds = "A NaN or Inf that was already in the batch (inputs or targets) and reached loss, gradients or weights."
     evidence = ("statistics of inputs and targets of the first bad step", "batch as the loader gave it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from types import MappingProxyType
 
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.kept import rms
@@ -162,6 +163,7 @@ class LrTooLow(Rule):
     """Gradients are there, but updates are too small to matter."""
 
     fault = "lr_too_low"
+    also = MappingProxyType({"warmup_never_ends": "A warm-up counted in epochs that the training does not have."})
     category = "lr-schedule"
     finds = "A learning rate so low that weights practically do not move although their gradients are healthy."
     evidence = ("size of updates against weights", "gradients against weights", "course of loss and learning rate")

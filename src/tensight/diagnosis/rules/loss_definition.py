@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from types import MappingProxyType
 
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.losses import BINARY_LOSSES, CLASS_LOSSES, REGRESSION_LOSSES, LossSite
@@ -231,6 +232,7 @@ class NllOnProbabilities(Rule):
     """nll_loss fed with something that is no log-probability."""
 
     fault = "nll_on_probabilities"
+    also = MappingProxyType({"nll_on_logits": "nll_loss on scores of the network: a log_softmax is missing."})
     category = "loss-definition"
     finds = (
         "Probabilities or logits given to nll_loss or ctc_loss, which expect log-probabilities: the loss has no floor."

@@ -9,6 +9,7 @@ import msgspec
 
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.reasons import Reason, explain, operator_name
+from tensight.diagnosis.reasons_names import NAMES
 from tensight.diagnosis.reasons_words import namespace
 from tensight.diagnosis.rule import Fact, Rule
 from tensight.diagnosis.trouble import BadStep
@@ -16,23 +17,7 @@ from tensight.diagnosis.words import at, called, number, plural, where
 from tensight.records import Evidence, Finding, Observation, Replay, Source, Stats, TensorInfo, Where
 
 # Faults that a value which is not finite may be named by.
-NONFINITE = frozenset(
-    {
-        "nonfinite_value",
-        "nonfinite_weight",
-        "where_bad_branch",
-        "log_of_zero",
-        "log_of_negative",
-        "sqrt_zero_gradient",
-        "sqrt_of_negative",
-        "division_by_zero",
-        "exp_overflow",
-        "softmax_all_masked",
-        "power_of_negative",
-        "fp16_overflow",
-        "exploding_activation",
-    }
-)
+NONFINITE = frozenset({"nonfinite_value", *NAMES})
 
 # What a line of code may do to finite values, when no operator was seen: words in it → fault, and what to say.
 _RISKS = (
@@ -98,6 +83,17 @@ def _with_fruitless(finding: Finding, case: Case, step: int) -> Finding:
     return msgspec.structs.replace(finding, replay=replay.status, evidence=facts, fix=fix)
 
 
+def _became(replay: Replay) -> str:
+    """
+    >>> _became(Replay(1, "exact", facts={"bad": 2, "bad_nan": 0, "bad_neg_inf": 2}))
+    '-inf'
+    """
+    if replay.facts.get("bad_nan"):
+        return "NaN"
+    below = replay.facts.get("bad_neg_inf")
+    return "-inf" if below and below == replay.facts.get("bad") else "inf"
+
+
 def _bad_values(replay: Replay) -> list[tuple[str, float | int | str | None]]:
     """How many values and rows of the operator's result were bad, in words."""
     facts = replay.facts
@@ -145,6 +141,7 @@ class NonFinite(Rule):
         "statistics of inputs, module outputs, loss, gradients and weights, in order of execution",
         "the bad step run again: the first operator with finite inputs and a bad result, and its inputs",
     )
+    also = NAMES
     explains = NONFINITE | {"exploding_gradient", "loss_scale_keeps_falling"}
     every = 10
     urgent = True
@@ -200,8 +197,7 @@ class NonFinite(Rule):
         if backward and not bad.loss:
             since += "; forward values were all finite"
         return self.finding(
-            f"{why.title}: {'gradient' if backward else 'value'} became"
-            f" {'NaN' if replay.facts.get('bad_nan') else 'inf'}",
+            f"{why.title}: {'gradient' if backward else 'value'} became {_became(replay)}",
             fault=why.fault,
             category=why.category,
             confidence=why.confidence if replay.status == "exact" else why.confidence - 0.05,

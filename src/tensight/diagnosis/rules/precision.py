@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from types import MappingProxyType
 
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.kept import Kept
@@ -20,6 +21,7 @@ class LostUpdates(Rule):
     """Updates smaller than the spacing of the weights' number format."""
 
     fault = "bf16_lost_updates"
+    also = MappingProxyType({"fp16_lost_updates": "The same in float16, whose spacing is eight times finer."})
     category = "precision"
     finds = (
         "Weights in bfloat16 or float16 whose updates are smaller than half the spacing of their format and round away."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import MappingProxyType
 
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.kept import Kept, abs_max
@@ -45,6 +46,7 @@ class SaturatedActivation(Rule):
     """tanh or sigmoid between layers that is stuck at its ends from the beginning."""
 
     fault = "saturated_activation"
+    also = MappingProxyType({"softmax_saturated": "A softmax between layers that gives 0 and 1 only, without a slope."})
     category = "gradient-flow"
     finds = "tanh, sigmoid or softmax between layers that sits at the ends of its range, where its slope is zero."
     evidence = (

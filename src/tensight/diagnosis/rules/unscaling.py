@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.rules.nonfinite import NONFINITE
+from tensight.diagnosis.rules.scaled_updates import past_the_scaler
 from tensight.diagnosis.words import at, number, plural, where
 from tensight.records import Finding
 
@@ -18,14 +20,30 @@ class GradientsNotUnscaled(Rule):
     fault = "gradients_not_unscaled"
     category = "precision"
     finds = "Gradients of a loss that a scaler has multiplied, used by the optimizer without being divided again."
-    evidence = ("gradients as they were taken, and as the optimizer is given them", "loss scale")
-    explains = frozenset(
-        {"lr_too_high", "exploding_gradient", "exploding_activation", "fp16_overflow", "loss_scale_keeps_falling"}
-        | {"dead_relu", "labels_shuffled_against_inputs", "nonfinite_value"}
+    evidence = (
+        "gradients as they were taken, and as the optimizer is given them",
+        "order of backward, unscale and step",
+        "loss scale",
+        "gradients of a bias and of its output",
+        "course of the loss",
     )
+    explains = NONFINITE | {
+        "lr_too_high",
+        "exploding_gradient",
+        "exploding_activation",
+        "loss_scale_keeps_falling",
+        "dead_relu",
+        "labels_shuffled_against_inputs",
+        "weight_decay_too_large",
+    }
     every = 5
+    urgent = True
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        yield from past_the_scaler(self, case)
+        yield from self._given_as_taken(case)
+
+    def _given_as_taken(self, case: Case) -> Iterable[Finding]:
         told = case.noted.of("still_scaled")
         if len(told) < UPDATES:
             return []

@@ -43,6 +43,7 @@ def bad_facts(array: Array) -> dict[str, Fact]:
     return {
         "bad": int(mask.sum()),
         "bad_nan": int(np.isnan(array).sum()),
+        "bad_neg_inf": int(np.isneginf(array).sum()),
         "bad_of": int(array.size),
         "bad_rows": int(rows.sum()),
         "bad_rows_of": int(rows.size),

@@ -127,6 +127,7 @@ def bad_facts(tensor: torch.Tensor) -> dict[str, Fact]:
     return {
         "bad": int(mask.sum()),
         "bad_nan": int(torch.isnan(values).sum()),
+        "bad_neg_inf": int(torch.isneginf(values).sum()),
         "bad_of": tensor.numel(),
         "bad_rows": rows,
         "bad_rows_of": of,
