@@ -15,6 +15,7 @@ from tensight.cli.preflight import _output_to_errors
 from tensight.cli.printing import print_json, safe
 from tensight.errors import TensightError, UsageError
 from tensight.frameworks.timing import Plan
+from tensight.frameworks.timing_changes import read_change
 from tensight.profiling import Reading, advise, files
 from tensight.profiling.difference import difference
 from tensight.profiling.ranks import slow_rank
@@ -85,6 +86,8 @@ def profile(
         raise UsageError("TENSIGHT=off switches everything off; unset it")
     if report is not None and not report.resolve().parent.is_dir():
         raise UsageError(f"--report {report}: the folder {report.resolve().parent} does not exist; make it first")
+    for change in wanted:
+        read_change(change)
     from tensight.session.profiling import store_tried, take
     from tensight.session.trying import try_changes
 

@@ -11,22 +11,9 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from tensight.errors import UsageError
 from tensight.frameworks.patches import Patches
+from tensight.frameworks.timing_changes import read_change
 from tensight.frameworks.torch.wrappers import stripped
-
-KNOWN = (
-    "workers",
-    "pinned",
-    "channels_last",
-    "bfloat16",
-    "compile",
-    "batch",
-    "bucket",
-    "fused",
-    "threads",
-    "collector",
-)
 
 
 class Changes:
@@ -36,9 +23,7 @@ class Changes:
         self.notes: list[str] = []
         self._asked: dict[str, str] = {}
         for text in asked:
-            name, _, value = text.partition("=")
-            if name not in KNOWN:
-                raise UsageError(f"--change {text!r}: is none of {', '.join(KNOWN)}")
+            name, value = read_change(text)
             self._asked[name] = value
         self.calls = bool({"channels_last", "bfloat16"} & set(self._asked))
         self._done: set[int] = set()
