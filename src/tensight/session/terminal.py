@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import TextIO
 
 from tensight.capture.coverage import coverage_line, step_check_line
@@ -41,6 +41,8 @@ class Terminal:
         self.first_to_say: Callable[[str], bool] = lambda words: True  # no other rank has said this before
         self.page_of: Callable[[Finding], str] = lambda finding: ""  # where the page shows a finding
         self.in_a_line: Callable[[], bool] = lambda: False  # the script has begun a line: there is no room for ours
+        self.known: Collection[str] = ()  # keys of findings that are muted: a baseline holds them
+        self.in_vain: Callable[[], Sequence[str]] = tuple  # selectors of watchpoints that are asked about nothing
         self.memory = 0  # bytes held for rewind, shown in the status line
         self.rewinds = False  # bad steps are looked at again: their findings are said when that has ended
 
@@ -56,6 +58,8 @@ class Terminal:
     def covered(self, coverage: Coverage) -> None:
         if not self._quiet:
             self.line(coverage_line(coverage))
+            for selector in self.in_vain():
+                self.line(f"--watch: {selector!r} selects nothing so far; `tensight params` lists the names of weights")
 
     def first_step(self, record: StepRecord, tensors: dict[int, TensorInfo], networks: list[Network]) -> None:
         if not self._quiet and record.training and record.losses:
@@ -98,7 +102,7 @@ class Terminal:
         self.say(finding)
 
     def say(self, finding: Finding) -> None:
-        if not self._findings or finding.muted or self._is_said(finding):
+        if not self._findings or finding.muted or finding.key in self.known or self._is_said(finding):
             return
         self._said[finding.key] = finding.title
         if self.first_to_say(f"{finding.key} {finding.title}"):
