@@ -5,6 +5,7 @@ Everything goes to standard error; standard output belongs to the script.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -88,10 +89,16 @@ class Terminal:
             pieces.append(f"watching {100 * (cost - 1):.1f} %")
         if self.memory:
             pieces.append(f"rewind {self.memory / 2**20:.0f} MB")
-        text = "  ".join(pieces)
+        text = "  ".join(pieces)[: self._width() - 1]  # a line that wraps could not be taken away again
         self._stream.write("\r" + text + " " * max(0, self._shown - len(text)))
         self._stream.flush()
         self._shown = len(text)
+
+    def _width(self) -> int:
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns or 80
+        except (OSError, ValueError):
+            return 80
 
     def finding(self, finding: Finding) -> None:
         """Said at once, or when the second look at its step has ended."""
