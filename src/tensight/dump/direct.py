@@ -7,6 +7,7 @@ could have had.
 from __future__ import annotations
 
 import errno
+import fcntl
 import mmap
 import os
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-LARGE = 1 << 20
+LARGE = 1 << 17
 """Bytes from which a file is written so: smaller ones wait longer for the disk than they cost."""
 _BUFFER = 4 << 20
 _BLOCK = 4096  # what any disk takes
@@ -39,7 +40,6 @@ class Direct:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | _FLAG, 0o666)
             try:
                 self._fill(handle, header, values, self._memory)
-                os.ftruncate(handle, len(header) + values.nbytes)
             finally:
                 os.close(handle)
         except OSError as error:
@@ -58,10 +58,19 @@ class Direct:
             piece = values[done : done + _BUFFER - at]
             buffer[at : at + len(piece)] = piece
             done += len(piece)
-            blocks = memoryview(memory)[: -(-(at + len(piece)) // _BLOCK) * _BLOCK]
-            while blocks:
-                written = os.write(handle, blocks)
-                if written % _BLOCK:
-                    raise OSError(errno.ENOSPC, "the disk is full")  # nothing else ends a write inside of a block
-                blocks = blocks[written:]
-            at = 0
+            filled, at = at + len(piece), 0
+            whole = filled // _BLOCK * _BLOCK
+            _write(handle, memoryview(memory)[:whole])
+            if whole < filled:
+                # less than a block, at the end: to fill it up and cut the file off costs more
+                fcntl.fcntl(handle, fcntl.F_SETFL, fcntl.fcntl(handle, fcntl.F_GETFL) & ~_FLAG)
+                _write(handle, memoryview(memory)[whole:filled])
+
+
+def _write(handle: int, left: memoryview) -> None:
+    size = len(left)
+    while left:
+        written = os.write(handle, left)
+        left = left[written:]
+        if left and (size - len(left)) % _BLOCK:
+            raise OSError(errno.ENOSPC, "the disk is full")  # nothing else ends a write inside of a block

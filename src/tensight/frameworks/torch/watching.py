@@ -13,6 +13,7 @@ import torch
 
 from tensight.frameworks.adapter import Array, Sink
 from tensight.frameworks.torch import compiled_switch, statistics
+from tensight.frameworks.torch.lending import Pool
 from tensight.frameworks.torch.measured import Measured
 from tensight.frameworks.torch.shards import local, shard_of
 from tensight.frameworks.torch.statistics import CannotJudge, Job, dtype_name
@@ -20,6 +21,7 @@ from tensight.records import Depth, Kind, Needs, Phase, Source, Stats, TensorInf
 
 _graph_task = torch._C._current_graph_task_id
 _now = time.perf_counter
+_COPIES = Pool()
 
 
 class Watched:
@@ -272,6 +274,4 @@ def to_numpy(tensor: torch.Tensor, *, copy: bool = True) -> Array:
         values = values.detach()
         if values.dtype.is_floating_point and values.dtype not in (torch.float16, torch.float32, torch.float64):
             values = values.to(torch.float32)
-        if copy and values.device.type == "cpu":
-            values = values.clone()
-        return values.cpu().numpy()
+        return _COPIES.copy(values) if copy and values.device.type == "cpu" else values.cpu().numpy()
