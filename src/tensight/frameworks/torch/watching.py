@@ -261,17 +261,20 @@ class Watching:
             shape = local(tensor).shape
         self.sink.observe(watched.id, stats, phase, None if shape == watched.shape else tuple(shape))
         if self.keep and self.sink.wants(watched.id):
-            self.sink.keep(watched.id, to_numpy(tensor))
+            self.sink.keep(watched.id, to_numpy(tensor, soon=self.sink.tap is not None))
 
 
-def to_numpy(tensor: torch.Tensor, *, copy: bool = True) -> Array:
+def to_numpy(tensor: torch.Tensor, *, copy: bool = True, soon: bool = False) -> Array:
     """A copy as NumPy; dtypes NumPy does not have come as float32, which holds them exactly.
 
-    Without `copy` it may stand in the tensor's own memory, for who only looks and keeps nothing.
+    Without `copy` it may stand in the tensor's own memory, for who only looks and keeps nothing. A copy that is given
+    up `soon` leaves its memory to the next one.
     """
     with torch.no_grad():
         values = statistics.readable(tensor) if not tensor.is_complex() else tensor.resolve_conj()
         values = values.detach()
         if values.dtype.is_floating_point and values.dtype not in (torch.float16, torch.float32, torch.float64):
             values = values.to(torch.float32)
-        return _COPIES.copy(values) if copy and values.device.type == "cpu" else values.cpu().numpy()
+        if copy and values.device.type == "cpu":
+            return _COPIES.copy(values) if soon else values.clone().numpy()
+        return values.cpu().numpy()
