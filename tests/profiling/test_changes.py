@@ -42,6 +42,13 @@ def test_loaders_get_workers_memory_and_larger_batches(patches: Patches):
     assert DataLoader(DATA, batch_size=2).batch_size == 2
 
 
+@pytest.mark.parametrize(("workers", "then"), [(0, 2), (1, 1)])
+def test_fetching_ahead_brings_the_workers_it_needs(patches: Patches, workers: int, then: int):
+    Changes(["prefetch=8"]).attach(patches)
+    loader = DataLoader(TensorDataset(torch.zeros(8, 1)), batch_size=2, num_workers=workers)
+    assert (loader.num_workers, loader.prefetch_factor) == (then, 8)
+
+
 def test_what_workers_compute_while_batches_count_is_theirs():
     feed = Feed(DataLoader(DATA), None)
     feed.pids = {os.getpid(): 0.0, 2**22 + 1: 0.0}  # the second is no process

@@ -7,6 +7,7 @@ from tensight.errors import UsageError
 # change → an example of the number it takes, '' where it takes none
 KNOWN = {
     "workers": "4",
+    "prefetch": "8",
     "pinned": "",
     "channels_last": "",
     "bfloat16": "",
@@ -17,7 +18,7 @@ KNOWN = {
     "threads": "1",
     "collector": "",
 }
-WHOLE = frozenset(("workers", "threads"))
+WHOLE = frozenset(("workers", "prefetch", "threads"))
 
 
 def read_change(text: str) -> tuple[str, str]:

@@ -30,7 +30,7 @@ class Changes:
 
     def attach(self, patches: Patches) -> None:
         asked = self._asked
-        if {"workers", "pinned", "batch"} & set(asked):
+        if {"workers", "prefetch", "pinned", "batch"} & set(asked):
             patches.wrap(DataLoader, "__init__", self._around_loader)
         if "fused" in asked:
             for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
@@ -79,6 +79,10 @@ class Changes:
             if "workers" in asked:
                 options["num_workers"] = int(asked["workers"])
                 options["persistent_workers"] = int(asked["workers"]) > 0
+            if "prefetch" in asked:
+                options["prefetch_factor"] = int(asked["prefetch"])
+                if not options.get("num_workers"):  # without any nothing is fetched ahead
+                    options.update(num_workers=2, persistent_workers=True)
             if "pinned" in asked:
                 options["pin_memory"] = True
             if "batch" in asked and options.get("batch_sampler") is None:
