@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import mmap
 import os
 import threading
 import time
@@ -52,8 +53,11 @@ def test_a_queue_writes_all_it_took(tmp_path):
 
 @pytest.mark.parametrize("past", [-3, 0, 1, direct._BUFFER], ids=str)  # of what the buffer of the disk holds
 @pytest.mark.parametrize("suffix", ["npy", "bin"])
-def test_large_tensors_are_read_back_bit_by_bit(tmp_path, past, suffix):
-    values = np.random.default_rng(0).integers(0, 256, direct._BUFFER + past, np.uint8)
+@pytest.mark.parametrize("start", [0, 64], ids=["at a block", "beside"])
+def test_large_tensors_are_read_back_bit_by_bit(tmp_path, past, suffix, start):
+    memory = np.frombuffer(mmap.mmap(-1, 3 * direct._BUFFER), np.uint8)
+    values = memory[start : start + direct._BUFFER + past]
+    values[:] = np.random.default_rng(0).integers(0, 256, len(values), np.uint8)
     output = Asynchronous(1 << 30, 60.0)
     output.put(File(tmp_path / f"large.{suffix}", values))
     output.close()

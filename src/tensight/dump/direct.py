@@ -18,7 +18,7 @@ import numpy as np
 LARGE = 1 << 17
 """Bytes from which a file is written so: smaller ones wait longer for the disk than they cost."""
 _BUFFER = 4 << 20
-_BLOCK = 4096  # what any disk takes
+BLOCK = 4096  # what any disk takes
 _FLAG = getattr(os, "O_DIRECT", 0)
 _UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP)
 
@@ -30,6 +30,10 @@ class Direct:
         self._refused = not _FLAG  # by the file system
         self._memory: mmap.mmap | None = None
 
+    def takes(self, values: np.ndarray[Any, Any]) -> bool:
+        """Whether values would be written so from where they are; those that start elsewhere are copied on the way."""
+        return not self._refused and values.nbytes >= LARGE and values.ctypes.data % BLOCK == 0
+
     def write(self, path: Path, header: bytes, values: np.ndarray[Any, Any]) -> bool:
         """A whole file of `header` and `values` (plain bytes); False when it has to be written as others are."""
         if self._refused or values.nbytes < LARGE:
@@ -39,7 +43,11 @@ class Direct:
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | _FLAG, 0o666)
             try:
-                self._fill(handle, header, values, self._memory)
+                if len(header) % BLOCK == 0 and self.takes(values):
+                    self._memory[: len(header)] = header
+                    _as_it_is(handle, memoryview(self._memory)[: len(header)], values)
+                else:
+                    _through(handle, header, values, self._memory)
             finally:
                 os.close(handle)
         except OSError as error:
@@ -49,22 +57,36 @@ class Direct:
             return False
         return True
 
-    @staticmethod
-    def _fill(handle: int, header: bytes, values: np.ndarray[Any, Any], memory: mmap.mmap) -> None:
-        buffer = np.frombuffer(memory, np.uint8)
-        buffer[: len(header)] = np.frombuffer(header, np.uint8)
-        at, done = len(header), 0
-        while done < values.nbytes:
-            piece = values[done : done + _BUFFER - at]
-            buffer[at : at + len(piece)] = piece
-            done += len(piece)
-            filled, at = at + len(piece), 0
-            whole = filled // _BLOCK * _BLOCK
-            _write(handle, memoryview(memory)[:whole])
-            if whole < filled:
-                # less than a block, at the end: to fill it up and cut the file off costs more
-                fcntl.fcntl(handle, fcntl.F_SETFL, fcntl.fcntl(handle, fcntl.F_GETFL) & ~_FLAG)
-                _write(handle, memoryview(memory)[whole:filled])
+
+def _as_it_is(handle: int, header: memoryview, values: np.ndarray[Any, Any]) -> None:
+    """Both in one call: a new file makes the file system look for room in each."""
+    whole = values.nbytes // BLOCK * BLOCK
+    written = os.writev(handle, [header, values.data[:whole]])
+    if written < len(header):
+        raise OSError(errno.ENOSPC, "the disk is full")
+    _write(handle, values.data[written - len(header) : whole])
+    _end(handle, values.data[whole:])
+
+
+def _through(handle: int, header: bytes, values: np.ndarray[Any, Any], memory: mmap.mmap) -> None:
+    buffer = np.frombuffer(memory, np.uint8)
+    buffer[: len(header)] = np.frombuffer(header, np.uint8)
+    at, done = len(header), 0
+    while done < values.nbytes:
+        piece = values[done : done + _BUFFER - at]
+        buffer[at : at + len(piece)] = piece
+        done += len(piece)
+        filled, at = at + len(piece), 0
+        whole = filled // BLOCK * BLOCK
+        _write(handle, memoryview(memory)[:whole])
+        _end(handle, memoryview(memory)[whole:filled])
+
+
+def _end(handle: int, left: memoryview) -> None:
+    """Less than a block, at the end of the file: to fill it up and cut the file off costs more."""
+    if left:
+        fcntl.fcntl(handle, fcntl.F_SETFL, fcntl.fcntl(handle, fcntl.F_GETFL) & ~_FLAG)
+        _write(handle, left)
 
 
 def _write(handle: int, left: memoryview) -> None:
@@ -72,5 +94,5 @@ def _write(handle: int, left: memoryview) -> None:
     while left:
         written = os.write(handle, left)
         left = left[written:]
-        if left and (size - len(left)) % _BLOCK:
+        if left and (size - len(left)) % BLOCK:
             raise OSError(errno.ENOSPC, "the disk is full")  # nothing else ends a write inside of a block

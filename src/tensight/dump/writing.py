@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tensight.dump.direct import Direct
+from tensight.dump.direct import BLOCK, Direct
 
 Array = np.ndarray[Any, Any]
 _PILE = 8 << 20  # bytes: waking the thread for each tensor costs the training more than the writing
@@ -60,8 +60,10 @@ def write(path: Path, value: Array, written: Written, made: set[Path], direct: D
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             made.add(path.parent)
         value = value if value.flags.c_contiguous else np.ascontiguousarray(value)
-        header = _header(value) if path.suffix == ".npy" else b""
         plain = value.reshape(-1).view(np.uint8)
+        # a header of a whole block, so that the values need not be moved to lie as disks want them
+        multiple = BLOCK if direct is not None and direct.takes(plain) else 64
+        header = _header(value, multiple) if path.suffix == ".npy" else b""
         if direct is None or not direct.write(path, header, plain):
             # unbuffered: header and values go to the system as they are, without a copy in between
             with open(path, "wb", buffering=0) as file:
@@ -79,10 +81,10 @@ def _whole(write: Callable[[Any], int | None], view: memoryview) -> None:
         view = view[write(view) or 0 :]
 
 
-def _header(value: Array) -> bytes:
-    """Of version 1.0 of the format, as NumPy writes it."""
+def _header(value: Array, multiple: int = 64) -> bytes:
+    """Of version 1.0 of the format, as NumPy writes it, filled up to a multiple of so many bytes."""
     text = f"{{'descr': {value.dtype.str!r}, 'fortran_order': False, 'shape': {value.shape!r}, }}"
-    padding = -(len(_MAGIC) + 2 + len(text) + 1) % 64
+    padding = -(len(_MAGIC) + 2 + len(text) + 1) % multiple
     return _MAGIC + (len(text) + padding + 1).to_bytes(2, "little") + f"{text}{' ' * padding}\n".encode()
 
 
