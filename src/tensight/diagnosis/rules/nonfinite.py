@@ -96,14 +96,20 @@ def _became(replay: Replay) -> str:
 
 
 def _bad_values(replay: Replay) -> list[tuple[str, float | int | str | None]]:
-    """How many values and rows of the operator's result were bad, in words."""
+    """How many values and rows of the operator's result were bad, in words.
+
+    >>> _bad_values(Replay(1, "exact", facts={"bad_rows": 9, "bad_rows_of": 16, "bad_row_list": "1,3,4"}))
+    [('rows of it with a bad value', '9 of 16'), ('those rows', '1, 3, 4, …')]
+    """
     facts = replay.facts
     found: list[tuple[str, float | int | str | None]] = []
     for key, what in (("bad", "bad values of its result"), ("bad_rows", "rows of it with a bad value")):
         if facts.get(key) is not None and facts.get(f"{key}_of") is not None:
             found.append((what, f"{facts[key]} of {facts[key + '_of']}"))
     if facts.get("bad_row_list") not in (None, ""):
-        found.append(("those rows", str(facts["bad_row_list"])))
+        listed = str(facts["bad_row_list"]).split(",")
+        more = isinstance(rows := facts.get("bad_rows"), int) and rows > len(listed)
+        found.append(("those rows", ", ".join([*listed, "…"] if more else listed)))
     return found + beside_values(replay)
 
 
