@@ -116,10 +116,18 @@ def test_names_from_a_model_cannot_become_markup(tmp_path: Path) -> None:
 
 def test_a_healthy_run_says_so(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run", run_info())
+    writer.step(StepRecord(0, 1.0, 0.1, loss=0.5, losses=(0.5,)))
+    writer.end(RunEnd("finished", 1.0, 1))
+    writer.close()
+    assert "Nothing was found wrong." in Page(html.page(open_run(tmp_path / "run"))).text
+
+
+def test_a_run_without_a_step_is_not_called_healthy(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run", run_info())
     writer.end(RunEnd("finished", 1.0, 0))
     writer.close()
     text = Page(html.page(open_run(tmp_path / "run"))).text
-    assert "Nothing was found wrong." in text
+    assert "No call of a model was seen, so nothing was judged." in text
     assert "No loss was seen." in text
 
 

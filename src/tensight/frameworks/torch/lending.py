@@ -50,9 +50,24 @@ class Pool:
         try:
             memory = self._free[size].pop()
         except IndexError:
-            return _new(size)
+            return memory_of(size)
         self.waiting -= size
         return memory
+
+
+def beside_heap(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy that is to be kept for long, a large one beside the heap.
+
+    >>> beside_heap(torch.ones(300, 200).T).stride()
+    (1, 200)
+    """
+    if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided or not tensor.is_cpu:
+        return tensor.clone()
+    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    if tensor.nbytes < LARGE or span != tensor.numel():
+        return tensor.clone()
+    room = torch.from_numpy(memory_of(tensor.nbytes)).view(tensor.dtype)
+    return room.as_strided(tensor.shape, tensor.stride()).copy_(tensor)
 
 
 class _Loan:
@@ -67,7 +82,8 @@ class _Loan:
         self._pool.give_back(self._memory)
 
 
-def _new(size: int) -> Array:
+def memory_of(size: int) -> Array:
+    """Memory beside the heap: what lives long between what comes and goes keeps a heap from being used again."""
     try:
         # private: a copy of the process must not write into it
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

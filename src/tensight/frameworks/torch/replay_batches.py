@@ -1,8 +1,8 @@
 """The batches since the last snapshot, in memory of our own.
 
 What a loader's worker hands over lies in shared memory behind an open file: holding on to such batches would use up the
-files a process may have open. And a loop may change its batch in place. So each is copied; the memory is used again
-after the next snapshot.
+files a process may have open. And a loop may change its batch in place. So each is copied, into memory beside the heap,
+which is used again after the next snapshot.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_map
 
+from tensight.frameworks.torch.lending import memory_of
+
 MOST = 512  # batches since a snapshot; with more, running them all again takes too long
 MOST_BYTES = 512 << 20
 
-_Key = tuple[torch.Size, tuple[int, ...], torch.dtype]
+_PIECE = 4 << 20
+_ALIGNED = 64
 
 
 class KeptBatches:
@@ -37,34 +40,43 @@ class KeptBatches:
     def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         self._most = most
         self._most_bytes = most_bytes
-        self._kept: deque[tuple[Any, Any]] = deque()
-        self._used: list[torch.Tensor] = []
-        self._free: dict[_Key, list[torch.Tensor]] = {}
+        self._kept: deque[tuple[Any, torch.Tensor | None]] = deque()
+        self._pieces: list[np.ndarray[Any, Any]] = []
+        self._piece = self._place = 0  # where the next copy goes
         self.bytes = 0
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        return iter(self._kept)
+    def __iter__(self) -> Iterator[tuple[Any, list[int] | None]]:
+        for batch, numbers in self._kept:
+            yield batch, None if numbers is None else numbers.tolist()
 
-    def append(self, batch: Any, samples: Any) -> bool:
+    def append(self, batch: Any, samples: list[int] | None) -> bool:
         """Keep a copy; whether there was room for it."""
         if len(self._kept) >= self._most or self.bytes > self._most_bytes:
             return False
         with torch.no_grad():
-            self._kept.append((tree_map(self._copied, batch), samples))
+            # a list of many numbers is memory of the heap
+            numbers = None if samples is None else self._copied(torch.tensor(samples))
+            self._kept.append((tree_map(self._copied, batch), numbers))
         return True
 
     def clear(self) -> None:
-        """Forget them all. Their memory serves the next ones, unless those have other shapes."""
-        free: dict[_Key, list[torch.Tensor]] = {}
-        for room in self._used:
-            free.setdefault(_key(room), []).append(room)
-        self._free = free
-        self._used = []
+        """Forget them all. Their memory serves the next ones."""
+        self._pieces = self._pieces[: self._piece + 1]  # a longer time than the last one is not provided for
+        self._piece = self._place = 0
         self._kept.clear()
         self.bytes = 0
+
+    def _room(self, size: int) -> torch.Tensor:
+        while self._piece < len(self._pieces) and self._place + size > len(self._pieces[self._piece]):
+            self._piece, self._place = self._piece + 1, 0
+        if self._piece == len(self._pieces):
+            self._pieces.append(memory_of(max(size, _PIECE)))
+        begin = self._place
+        self._place += -(-size // _ALIGNED) * _ALIGNED
+        return torch.from_numpy(self._pieces[self._piece][begin : begin + size])
 
     def _copied(self, value: Any) -> Any:
         if isinstance(value, np.ndarray):
@@ -73,13 +85,11 @@ class KeptBatches:
         if type(value) is not torch.Tensor or value.layout is not torch.strided or not value.is_cpu:
             return value.detach().clone() if isinstance(value, torch.Tensor) else value
         value = value.detach()
-        rooms = self._free.get(_key(value))
-        room = rooms.pop() if rooms else torch.empty_strided(tuple(value.shape), value.stride(), dtype=value.dtype)
-        room.copy_(value)
-        self._used.append(room)
-        self.bytes += room.numel() * room.element_size()
-        return room
-
-
-def _key(tensor: torch.Tensor) -> _Key:
-    return tensor.shape, tensor.stride(), tensor.dtype
+        if not value.numel():
+            return value.clone()
+        span = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride()))
+        room = self._room(span * value.element_size()).view(value.dtype)
+        # all of the memory between: of an expanded tensor several values stand in one place
+        room.copy_(value.as_strided((span,), (1,)))
+        self.bytes += span * value.element_size()
+        return room.as_strided(value.shape, value.stride())

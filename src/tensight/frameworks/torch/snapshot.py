@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from tensight.frameworks.torch.lending import beside_heap
 from tensight.frameworks.torch.origin_facts import finite
 
 Pairs = list[tuple[torch.Tensor, torch.Tensor]]
@@ -75,14 +76,16 @@ class Snapshot:
             self._parts = Parts.find()
         parts = self._parts
         held = {id(live): kept for live, kept in self._values}
+        before = {id(live): gradient for live, gradient in self._gradients}
+        states = {id(one): state for one, state, _ in self._optimizers}
         with torch.no_grad():
             self._values = [(live, _into(held.get(id(live)), live)) for live in parts.tensors()]
             self._gradients = [
-                (live, None if live.grad is None else live.grad.detach().clone())
+                (live, None if live.grad is None else _into(before.get(id(live)), live.grad))
                 for live, _ in self._values
                 if live.is_leaf and live.requires_grad
             ]
-            self._optimizers = [(one, _state(one), _groups(one)) for one in parts.optimizers]
+            self._optimizers = [(one, _state(one, states.get(id(one), {})), _groups(one)) for one in parts.optimizers]
         self._others = [(one, copy.deepcopy(one.state_dict())) for one in parts.others]
         self._random = _random_states()
         return self.bytes
@@ -127,19 +130,34 @@ class Snapshot:
         return True
 
 
-def _into(held: torch.Tensor | None, live: torch.Tensor) -> torch.Tensor:
-    if held is None or held.shape != live.shape or held.dtype != live.dtype:
-        return live.detach().clone()
-    return held.copy_(live.detach())
+def _into(held: Any, live: torch.Tensor) -> torch.Tensor:
+    """A copy, in the memory of the copy before where it fits.
+
+    New memory each time, and memory that stands long among what comes and goes in a step, lets a heap grow.
+    """
+    live = live.detach()
+    if type(held) is torch.Tensor and held.layout is torch.strided and _alike(held, live):
+        return held.copy_(live)
+    return beside_heap(live)
 
 
-def _state(optimizer: Optimizer) -> dict:
-    return {
-        parameter: {
-            key: value.clone() if isinstance(value, torch.Tensor) else copy.copy(value) for key, value in entry.items()
+def _alike(held: torch.Tensor, live: torch.Tensor) -> bool:
+    for name in ("shape", "dtype", "device", "layout"):
+        if getattr(held, name) != getattr(live, name):
+            return False
+    # what was put back is the training's own from then on
+    return held.stride() == live.stride() and held.data_ptr() != live.data_ptr()
+
+
+def _state(optimizer: Optimizer, before: dict) -> dict:
+    found = {}
+    for parameter, entry in optimizer.state.items():
+        held = before.get(parameter, {})
+        found[parameter] = {
+            key: _into(held.get(key), value) if isinstance(value, torch.Tensor) else copy.copy(value)
+            for key, value in entry.items()
         }
-        for parameter, entry in optimizer.state.items()
-    }
+    return found
 
 
 def _groups(optimizer: Optimizer) -> list[dict]:
