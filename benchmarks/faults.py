@@ -44,7 +44,7 @@ from tensight.session.program import Program
 from tensight.session.session import Session
 from tensight.session.settings import Settings
 from tensight.session.terminal import Terminal
-from tensight.store import appender
+from tensight.store import appender, is_run
 
 STEPS = 12
 PATIENCE = 600.0  # seconds for one trial, on however busy a machine
@@ -100,10 +100,15 @@ def watched(
     return trained
 
 
-def at_once(chance: random.Random, act: Callable[[], None]) -> Callable[[int], None]:
+class at_once:
     """Strikes once, before a random step."""
-    when = chance.randrange(STEPS)
-    return lambda step: act() if step == when else None
+
+    def __init__(self, chance: random.Random, act: Callable[[], None]) -> None:
+        self.when, self._act = chance.randrange(STEPS), act
+
+    def __call__(self, step: int) -> None:
+        if step == self.when:
+            self._act()
 
 
 def readable(folder: Path, *, all_steps: bool = True) -> str:
@@ -136,8 +141,11 @@ def disk_full(chance: random.Random, folder: Path) -> tuple[Trained, str]:
     def fill() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
 
-    trained = watched(folder, at_once(chance, fill), lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard)))
-    return trained, readable(folder, all_steps=False) if (folder / "rank-0").is_dir() else ""
+    strike = at_once(chance, fill)
+    trained = watched(folder, strike, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard)))
+    if not is_run(folder):  # before the first step there may have been no room for anything
+        return trained, "" if strike.when == 0 else f"no run is left of {strike.when} steps"
+    return trained, readable(folder, all_steps=False)
 
 
 def slow_disk(chance: random.Random, folder: Path) -> tuple[Trained, str]:
@@ -295,6 +303,8 @@ def signalled(number: signal.Signals, chance: random.Random, folder: Path) -> st
             return f"after Ctrl-C it ended with {os.waitstatus_to_exitcode(status)}"
     elif os.waitstatus_to_exitcode(status) != -number:
         return f"it ended with {os.waitstatus_to_exitcode(status)}"
+    if not is_run(run):  # the end may have come before anything was recorded
+        return "" if reached == 1 else f"no run is left of {reached - 1} steps"
     opened = open_run(run)
     opened.rank(0).verify()
     opened.report()

@@ -256,9 +256,8 @@ def chrome_trace(folder: Path) -> Prepared:
 
     good = json.dumps(TRACE).encode()
     bare = json.dumps(TRACE["traceEvents"]).encode()
-    return Prepared(
-        [good, bare, gzip.compress(good)], read, [b'"traceEvents"', b"[", b'"ts"', b'"ph": "X"', b'"pid": []']
-    )
+    words = [b'"traceEvents"', b"[", b'"ts"', b'"ph": "X"', b'"pid": []', b"1" * 5000, b"Infinity", b"NaN"]
+    return Prepared([good, bare, gzip.compress(good)], read, words)
 
 
 def profile(folder: Path) -> Prepared:

@@ -22,8 +22,8 @@ from tensight.dump.readers.msprobe import _user_line
 from tensight.errors import CheckpointError, DamagedError, FormatError, SpecError, UsageError
 from tensight.frameworks import mindspore_tables
 from tensight.profiling import files, trace
-from tensight.records import GraphInfo, Source
-from tensight.runs import beats, prints
+from tensight.records import GraphInfo, Source, patterns
+from tensight.runs import beats, prints, selecting
 from tensight.server.library import Library
 from tensight.store import Reader, Writer, graphs, journal, links, protobuf
 from tensight.store.frame import PREAMBLE, Frame, FrameKind, pack
@@ -193,7 +193,33 @@ def test_a_pattern_in_bad_style_warns_nobody() -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         assert Kernels.parse(["name-regex([[a])"]).match("a", "MatMul")
+        tuning.parse({"command": "x {a}", "parameters": {"a": "1..2"}, "pattern": "[[a]"})
     assert said == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("(" * 3000 + ")" * 3000, "nested too deeply"),
+        ("a{99999999999}", "repetition number is too large"),
+        ("(", "missing \\)"),
+    ],
+)
+def test_a_pattern_that_cannot_be_compiled_gets_one_sentence_wherever_it_is_written(
+    pattern: str, why: str, tmp_path: Path
+) -> None:
+    reader = Reader(Writer(tmp_path / "run", run_info()).folder)
+    search = {"command": "x {a}", "parameters": {"a": "1..2"}, "pattern": pattern}
+    for ask in (
+        lambda: tuning.parse(search),
+        lambda: Kernels.parse([f"name-regex({pattern})"]),
+        lambda: selecting.select([reader], pattern, regex=True),
+        lambda: patterns.compiled(pattern),
+    ):
+        with pytest.raises(UsageError, match=why) as caught:
+            ask()
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 250
 
 
 def test_a_profile_in_a_folder_that_is_no_rank_is_passed_over(tmp_path: Path) -> None:

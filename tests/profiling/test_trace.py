@@ -85,6 +85,28 @@ def test_names_and_numbers_may_hold_anything(tmp_path: Path):
     assert found.events == 2
 
 
+def test_an_event_without_an_end_does_not_spoil_the_sums(tmp_path: Path):
+    odd = [{**INNER, "ts": "1e999"}, {**INNER, "dur": "nan"}, {**INNER, "dur": "-inf"}, {**INNER, "dur": -5}]
+    found = summarise(write(tmp_path / "odd.json", [OUTER, *odd, INNER]))
+    assert found.events == 2
+    assert found.seconds == pytest.approx(100e-6)
+    assert found.rows["cpu_op", "aten::linear"].own == pytest.approx(70e-6)
+
+
+def test_a_long_event_is_not_tried_again_for_each_piece_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tried: list[int] = []
+    raw_decode = json.JSONDecoder.raw_decode
+
+    def counted(self: json.JSONDecoder, text: str, at: int = 0) -> object:
+        tried.append(len(text) - at)
+        return raw_decode(self, text, at)
+
+    monkeypatch.setattr(json.JSONDecoder, "raw_decode", counted)
+    path = write(tmp_path / "long.json", [{**OUTER, "args": {"note": "x" * (40 << 20)}}, INNER])
+    assert summarise(path).events == 2
+    assert sum(tried) < 4 * path.stat().st_size
+
+
 def test_memory_stays_bounded_and_progress_is_told(tmp_path: Path):
     path = tmp_path / "large.json"
     line = json.dumps({**OUTER, "args": {"note": "x" * 400}})
@@ -123,3 +145,11 @@ def test_the_command_reads_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture
     assert json.loads(capsys.readouterr().out)["events"] == 3
     main(["profile", "--trace", str(path)])
     assert "aten::mm" in capsys.readouterr().out
+
+
+def test_the_command_prints_any_name(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    path = write(tmp_path / "t.json", [{**OUTER, "name": "half \ud800 of a pair"}])
+    for words in (["--json"], []):
+        main(["profile", "--trace", str(path), *words])
+        shown = capfd.readouterr().out
+        assert (json.loads(shown)["rows"][0]["name"] if words else shown).count("half \\ud800 of a pair") == 1

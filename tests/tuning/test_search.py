@@ -191,6 +191,15 @@ def test_a_metric_that_only_the_summary_holds_is_the_result(tmp_path: Path):
         assert "Accuracy" not in (tmp_path / "found" / f"trial-{trial['number']}" / "output.log").read_text()
 
 
+def test_a_pattern_finds_the_last_number_and_passes_over_lines_without_one(tmp_path: Path):
+    (tmp_path / "train.py").write_text("print('score 3'); print('Score 5'); print('no score today')")
+    keys = {"command": "python train.py", "parameters": {"x": "0..1.0"}, "maximize": "accuracy", "trials": 1}
+    path = write(tmp_path, **keys, pattern=r"\bscore (\d)|no score")
+    done = tune(path, "--folder", "found", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [trial["value"] for trial in json.loads(done.stdout)["trials"]] == [5.0]
+
+
 def test_a_trial_that_blows_up_is_pruned_by_its_finding_and_each_trial_is_a_run(tmp_path: Path):
     config = write(
         tmp_path,

@@ -23,15 +23,17 @@ _UNBROKEN = 10_000  # columns: a file or a pipe has no edge to wrap at
 
 
 def safe(value: Any) -> Any:
-    """A value as JSON can carry it: NaN and infinities become strings.
+    """A value as JSON can carry it: NaN and infinities become strings, and text holds no half of a pair of surrogates.
 
-    >>> safe({"a": [float("nan"), 1.5]})
-    {'a': ['nan', 1.5]}
+    >>> safe({"a": [float("nan"), 1.5, chr(0xD800)]})
+    {'a': ['nan', 1.5, '\\\\ud800']}
     """
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     if isinstance(value, Mapping):
-        return {str(key): safe(item) for key, item in value.items()}
+        return {safe(str(key)): safe(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [safe(item) for item in value]
     return value

@@ -19,7 +19,7 @@ from tensight.frameworks.timing_changes import read_change
 from tensight.profiling import Reading, advise, files
 from tensight.profiling.difference import difference
 from tensight.profiling.ranks import slow_rank
-from tensight.profiling.trace import summarise
+from tensight.profiling.trace import summarise_apart
 from tensight.records.timing import Profile
 from tensight.runs import open_run
 from tensight.runs.writing import write_whole
@@ -176,7 +176,7 @@ def _show(folder: Path, against: Path | None, as_json: bool) -> None:
 
 def _trace(path: Path, as_json: bool) -> None:
     with _progress("reading") as tell:
-        summary = summarise(path, lambda done, size: tell("", done, size))
+        summary = summarise_apart(path, lambda done, size: tell("", done, size))
     if not summary.events:
         raise TensightError(f"{path}: holds no events with a duration; is it a Chrome trace?")
     if not as_json:

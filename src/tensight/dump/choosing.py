@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+from tensight.records.patterns import compiled
 
 _PIECE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 _FOREVER = 1 << 62
@@ -72,13 +73,11 @@ class Kernels:
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> Kernels:
-        """May raise `re.error`."""
+        """May raise `UsageError`."""
         patterns: list[tuple[str, re.Pattern[str] | None]] = []
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of a style that Python may read otherwise one day
-            for word in words:
-                inner = re.fullmatch(r"name-regex\((.*)\)", word, re.DOTALL)
-                patterns.append((word, re.compile(inner[1]) if inner else None))
+        for word in words:
+            inner = re.fullmatch(r"name-regex\((.*)\)", word, re.DOTALL)
+            patterns.append((word, compiled(inner[1]) if inner else None))
         return cls(patterns)
 
     def __bool__(self) -> bool:

@@ -139,12 +139,10 @@ def spans_of(path: Path) -> tuple[Span, ...]:
     rows: dict[tuple[str, str], int] = {}
     found: list[tuple[float, float, str, int]] = []
     for event in trace.events(path):
-        if event.get("ph") != "X":
+        times = trace.times_of(event)
+        if times is None:
             continue
-        try:
-            start, length = float(event["ts"]) / 1e6, float(event.get("dur", 0)) / 1e6
-        except (KeyError, TypeError, ValueError, OverflowError):
-            continue
+        start, length = times
         row = rows.setdefault((str(event.get("pid")), str(event.get("tid"))), len(rows)) if len(rows) < 64 else 0
         found.append((start, length, str(event.get("name", ""))[:300], row))
         if len(found) >= 20 * MOST_SPANS:

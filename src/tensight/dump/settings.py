@@ -220,7 +220,7 @@ def _common(block: _Block, troubles: list[str]) -> dict[str, Any]:
     chosen = Kernels(())
     try:
         chosen = Kernels.parse(kernels)
-    except re.error as error:
+    except UsageError as error:
         chosen = Kernels([(word, None) for word in kernels])  # there are some: one complaint is enough
         troubles.append(f"common_dump_settings.kernels holds a pattern that cannot be read: {error}")
     devices = block.take(

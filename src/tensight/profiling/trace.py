@@ -6,15 +6,17 @@ import contextlib
 import gzip
 import io
 import json
+import math
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from tensight.errors import FormatError, NameNotFound
+from tensight.workers.apart import Progress, Visit, read_apart, size_of
 
 CHUNK = 1 << 20
 LONGEST = 64 << 20  # characters of one event
@@ -23,7 +25,6 @@ SMALL = 32 << 20
 MOST_NAMES = 20_000
 DEEPEST = 2000
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
-Progress = Callable[[int, int], None]
 
 
 @dataclass
@@ -53,17 +54,28 @@ class TraceSummary:
         return max(0.0, self.last - self.first)
 
 
+def summarise_apart(path: Path, progress: Progress | None = None) -> TraceSummary:
+    """Have a child with little memory and time add up a trace, which may be a stranger's."""
+    summary = read_apart(_add_up, path, progress=progress)
+    if progress is not None:
+        progress(size := size_of(path), size)
+    return summary
+
+
+def _add_up(path: Path, visit: Visit) -> TraceSummary:
+    visit.at(path, size_of(path))
+    return summarise(path, lambda done, _: visit.goes_on(done))
+
+
 def summarise(path: Path, progress: Progress | None = None) -> TraceSummary:
     """Add up a trace. Times of events inside others are taken off when the file has them in order of time."""
     summary = TraceSummary()
     open_events: dict[tuple[str, str], list[tuple[float, TraceRow]]] = {}
     for event in events(path, progress):
-        if event.get("ph") != "X":
+        times = times_of(event)
+        if times is None:
             continue
-        try:
-            start, length = float(event["ts"]) / 1e6, float(event.get("dur", 0)) / 1e6
-        except (KeyError, TypeError, ValueError, OverflowError):
-            continue
+        start, length = times
         summary.events += 1
         name, category = str(event.get("name", ""))[:300], str(event.get("cat", ""))[:80]
         row = summary.rows.get((category, name))
@@ -95,6 +107,22 @@ def summarise(path: Path, progress: Progress | None = None) -> TraceSummary:
     return summary
 
 
+def times_of(event: dict[str, Any]) -> tuple[float, float] | None:
+    """When an event began and how long it took, in seconds; None for one that has no duration.
+
+    >>> times_of({"ph": "X", "ts": 2e6, "dur": 5e5}), times_of({"ph": "M"})
+    ((2.0, 0.5), None)
+    """
+    if event.get("ph") != "X":
+        return None
+    try:
+        start, length = float(event["ts"]) / 1e6, float(event.get("dur", 0)) / 1e6
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    # one endless event would take every sum with it
+    return (start, length) if math.isfinite(start) and math.isfinite(length) and length >= 0 else None
+
+
 def events(path: Path, progress: Progress | None = None) -> Iterator[dict[str, Any]]:
     """The events of a trace, one by one: of `{"traceEvents": [...]}` or of a bare list, also gzipped."""
     with _opened(path, progress) as text:
@@ -119,8 +147,8 @@ class _Buffer:
         self._held = ""
         self._at = 0
 
-    def _more(self) -> bool:
-        read = self._text.read(CHUNK)
+    def _more(self, size: int = CHUNK) -> bool:
+        read = self._text.read(size)
         self._held = self._held[self._at :] + read
         self._at = 0
         return bool(read)
@@ -164,9 +192,12 @@ class _Buffer:
             except json.JSONDecodeError:
                 if len(self._held) - self._at > LONGEST:
                     raise FormatError(f"{self._path}: an event is longer than any event can be") from None
-                if not self._more():
+                # as much again: a long event is tried a few times, not once for each piece of it
+                if not self._more(max(CHUNK, len(self._held) - self._at)):
                     self._at = len(self._held)
                     return None
+            except ValueError:  # a number of more digits than Python takes
+                raise FormatError(f"{self._path}: an event holds a number that is too long") from None
             except RecursionError:
                 raise FormatError(f"{self._path}: an event is nested too deeply") from None
 

@@ -12,6 +12,7 @@ import msgspec
 
 from tensight.errors import MissingExtra, NameNotFound, UsageError
 from tensight.records import Graph
+from tensight.records.patterns import compiled
 from tensight.runs.words import matches, paragraph, table
 from tensight.store import Reader
 
@@ -60,10 +61,7 @@ def affected(reader: Reader, query: str, *, up: bool = False, regex: bool = Fals
     graphs = [graph for graph in map(reader.graph, reader.graphs) if graph is not None]
     if not graphs:
         raise NameNotFound(f"{reader.folder} has no graph: it is recorded by the third step, or comes with a dump")
-    try:
-        pattern = re.compile(query) if regex else None
-    except re.error as error:
-        raise UsageError(f"{query!r} is no regular expression: {error}") from error
+    pattern = compiled(query) if regex else None
     for graph in graphs:
         names = node_names(graph)
         start = [place for place, name in enumerate(names) if _fits(name, query, pattern)]

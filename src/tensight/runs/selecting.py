@@ -8,6 +8,7 @@ from typing import Any
 
 from tensight.errors import UsageError
 from tensight.records import Source, TensorInfo
+from tensight.records.patterns import compiled
 from tensight.runs.query import StatsRow, StatsTable, StepsWanted
 from tensight.runs.tensor import RunTensor
 from tensight.runs.words import matches, paragraph, table, within
@@ -107,12 +108,7 @@ def select(
     """
     if by not in _BY:
         raise UsageError(f"by={by!r}: nodes are selected by {' or '.join(_BY)}")
-    pattern = None
-    if regex:
-        try:
-            pattern = re.compile(query, 0 if case_sensitive else re.IGNORECASE)
-        except re.error as error:
-            raise UsageError(f"{query!r} is no regular expression: {error}") from error
+    pattern = compiled(query, 0 if case_sensitive else re.IGNORECASE) if regex else None
     wanted = _wanted(ranks)
     found = []
     for reader in readers:

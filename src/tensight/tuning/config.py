@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tensight.errors import MissingExtra, UsageError
+from tensight.records.patterns import compiled
 
 SAMPLERS = ("tpe", "random", "gp", "cmaes", "qmc", "grid")
 PRUNERS = ("median", "hyperband", "halving", "none")
@@ -153,9 +154,9 @@ def parse(found: dict[str, Any], *, name: str = "search", where: str = "config")
         raise UsageError(f"{where}: pruner {pruner!r} is none of {', '.join(PRUNERS)}")
     pattern = str(found.get("pattern", ""))
     try:
-        re.compile(pattern)
-    except re.error as error:
-        raise UsageError(f"{where}: pattern is no regular expression: {error}") from None
+        compiled(pattern)
+    except UsageError as error:
+        raise UsageError(f"{where}: pattern {error}") from None
     seed = found.get("seed")
     return Config(
         command=command,

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from tensight.errors import TensightError
 from tensight.records import Finding
+from tensight.records.patterns import compiled
 from tensight.runs import Run, open_run
 from tensight.store import is_run
 from tensight.tuning.config import Config
@@ -268,8 +269,8 @@ class TrialProcess:
                 text = file.read().decode("utf-8", "replace")
         except OSError:
             return None
-        for match in re.finditer(pattern, text, re.IGNORECASE):
-            with contextlib.suppress(ValueError, IndexError):
+        for match in compiled(pattern, re.IGNORECASE).finditer(text):
+            with contextlib.suppress(ValueError, IndexError, TypeError):  # the group may be absent, or not have matched
                 found = float(match[1])
         return found
 

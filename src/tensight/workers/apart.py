@@ -48,11 +48,12 @@ class Visit:
     def at(self, file: Path, size: int = 0) -> None:
         """Said before a file is taken apart."""
 
-    def goes_on(self) -> None:
-        """Said now and then while a long one is."""
+    def goes_on(self, done: int = 0) -> None:
+        """Said now and then while a long one is, with how many of its bytes were read."""
 
 
 Read = Callable[[Path, Visit], Made]
+Progress = Callable[[int, int], None]  # bytes of the file that were read, and all of them
 
 
 def size_of(file: Path) -> int:
@@ -64,9 +65,15 @@ def size_of(file: Path) -> int:
 
 
 def read_apart(
-    read: Read[Made], path: Path, *, memory: int = MEMORY, seconds: float = SECONDS, most: int = MOST_REFUSED
+    read: Read[Made],
+    path: Path,
+    *,
+    memory: int = MEMORY,
+    seconds: float = SECONDS,
+    most: int = MOST_REFUSED,
+    progress: Progress | None = None,
 ) -> Made:
-    """What a reader, a function of a module, makes of a folder; its own errors are raised here.
+    """What a reader, a function of a module, makes of a folder or a file; its own errors are raised here.
 
     Where this process has several threads the child is a fresh interpreter: a copy could hold a lock for ever.
     """
@@ -74,7 +81,7 @@ def read_apart(
         return read(path, Visit())
     without: dict[Path, str] = {}
     while True:
-        ended = _child(read, path, without, memory, seconds)
+        ended = _child(read, path, without, memory, seconds, progress)
         if not ended.why:
             kind, made = pickle.loads(ended.made)  # written by our own child, not by a stranger
             if kind:
@@ -96,7 +103,14 @@ class _Ended(NamedTuple):
     file: str
 
 
-def _child(read: Read[Made], path: Path, without: Mapping[Path, str], memory: int, seconds: float) -> _Ended:
+def _child(
+    read: Read[Made],
+    path: Path,
+    without: Mapping[Path, str],
+    memory: int,
+    seconds: float,
+    progress: Progress | None,
+) -> _Ended:
     start = _forked if threading.active_count() == 1 else _spawned
     with tempfile.TemporaryFile() as file:
         file.truncate(Place.BYTES)
@@ -104,8 +118,8 @@ def _child(read: Read[Made], path: Path, without: Mapping[Path, str], memory: in
         child, pipe = start(read, path, without, memory, file.fileno())
         with pipe:
             heard = bytearray()
-            in_time, code = limited.ended(child, lambda: _listen(pipe, place, seconds, heard))
-        _, size, name = place.read()
+            in_time, code = limited.ended(child, lambda: _listen(pipe, place, seconds, heard, progress))
+        _, _, size, name = place.read()
     if not in_time:
         why = f"reading it takes more than {_allowed(seconds, size):.0f} seconds"
     elif code in (limited.MEMORY_FULL, -signal.SIGKILL):
@@ -115,7 +129,7 @@ def _child(read: Read[Made], path: Path, without: Mapping[Path, str], memory: in
     return _Ended(bytes(heard), why, name)
 
 
-def _listen(pipe: IO[bytes], place: Place, seconds: float, heard: bytearray) -> bool:
+def _listen(pipe: IO[bytes], place: Place, seconds: float, heard: bytearray, progress: Progress | None = None) -> bool:
     """Take what a child says until it ends; False when it shows no sign of life for too long."""
     silent = 0.0
     last = -1
@@ -129,7 +143,9 @@ def _listen(pipe: IO[bytes], place: Place, seconds: float, heard: bytearray) -> 
             heard += piece
             silent = 0.0
             continue
-        signs, size, _ = place.read()
+        signs, done, size, _ = place.read()
+        if progress is not None:
+            progress(done, size)
         # while both were stopped nobody was late
         silent = 0.0 if signs != last else silent + min(time.monotonic() - began, _TICK)
         last = signs
@@ -145,21 +161,21 @@ class Place:
     """Where a child is, in memory that it shares: no message has to be waited for, and it outlives the child."""
 
     BYTES = 1 << 13
-    _HEAD = struct.Struct("<QQH")  # signs of life, bytes of the file, length of its name
+    _HEAD = struct.Struct("<QQQH")  # signs of life, bytes that were read, bytes of the file, length of its name
 
     def __init__(self, handle: int) -> None:
         self._shared = mmap.mmap(handle, self.BYTES)
         self._signs = 0
 
-    def write(self, name: bytes, size: int) -> None:
+    def write(self, name: bytes, size: int, done: int = 0) -> None:
         name = name[: self.BYTES - self._HEAD.size]
         self._signs += 1
         self._shared[self._HEAD.size : self._HEAD.size + len(name)] = name
-        self._HEAD.pack_into(self._shared, 0, self._signs, size, len(name))
+        self._HEAD.pack_into(self._shared, 0, self._signs, done, size, len(name))
 
-    def read(self) -> tuple[int, int, str]:
-        signs, size, length = self._HEAD.unpack_from(self._shared)
-        return signs, size, os.fsdecode(self._shared[self._HEAD.size : self._HEAD.size + length])
+    def read(self) -> tuple[int, int, int, str]:
+        signs, done, size, length = self._HEAD.unpack_from(self._shared)
+        return signs, done, size, os.fsdecode(self._shared[self._HEAD.size : self._HEAD.size + length])
 
 
 class _Telling(Visit):
@@ -181,8 +197,8 @@ class _Telling(Visit):
         if size >= _LARGE or self._small >= _OFTEN:
             self._allow(size)
 
-    def goes_on(self) -> None:
-        self._place.write(*self._now)
+    def goes_on(self, done: int = 0) -> None:
+        self._place.write(*self._now, done)
 
     def _allow(self, size: int) -> None:
         # what was read before stays allowed: it is the dump's, and no file's fault

@@ -48,6 +48,7 @@ class Calls:
         self.looking = False  # the tensors of the running outermost call are looked at
         self.compiled_ended: Any = None  # told of a compiled model when it has returned
         self._said: set[str] = set()
+        self._claim = threading.Lock()  # held while an outermost call begins
         patches.wrap(nn.Module, "__call__", self._around)
 
     def _around(self, original: Any) -> Any:
@@ -58,6 +59,7 @@ class Calls:
         leave = watching.probe("module output", self._leave)
         entries = self.networks.entries.values
         scopes = watching.scopes
+        claim = self._claim
 
         def __call__(module, *args, **kwargs):
             if not watching.active or _is_compiling():
@@ -76,18 +78,24 @@ class Calls:
                 try:
                     result = original(module, *args, **kwargs)
                 finally:
-                    scopes.pop()
+                    del scopes[-1:]  # which never fails
                 leave(scope, module, args, kwargs, result)
                 return result
-            scope = begin(module, args, kwargs)
+            if not claim.acquire(False):  # two threads that begin together would clear each other's scopes
+                return original(module, *args, **kwargs)
+            try:
+                scope = None if watching.outermost else begin(module, args, kwargs)
+                if scope is not None:
+                    watching.outermost = True
+                    watching.observing = self.looking
+                    scopes.append(scope)
+            finally:
+                claim.release()
             if scope is None:
                 result = original(module, *args, **kwargs)
                 if watching.deep:
                     leave(None, module, args, kwargs, result)
                 return result
-            watching.outermost = True
-            watching.observing = self.looking
-            scopes.append(scope)
             try:
                 result = original(module, *args, **kwargs)
             except BaseException:
