@@ -29,11 +29,24 @@ def _loader_source(case: Case) -> Source | None:
 
 
 def _float_inputs(kept: Kept) -> list[tuple[Observation, TensorInfo]]:
-    """Inputs that are measured values, not token numbers, masks or states."""
+    """Inputs that are measured values, not token numbers, masks or states.
+
+    Where the parts of a network are called one by one, what goes from one to the next is none: it is no larger than
+    what was made before.
+    """
+    fed = [pair for pair in kept.of_kind("input") if pair[0].phase == "forward"]
+    first: dict[str, Observation] = {}
+    for one, info in fed:
+        if info.network not in first or one.order < first[info.network].order:
+            first[info.network] = one
+    made = [(one.order, info.network, abs_max(one.stats)) for one, info in kept.forward()]
     return [
         (one, info)
-        for one, info in kept.of_kind("input")
-        if one.phase == "forward" and info.dtype.startswith(("float", "bfloat")) and one.stats.count > 1
+        for one, info in fed
+        if info.dtype.startswith(("float", "bfloat")) and one.stats.count > 1
+        if not info.node
+        or one is first[info.network]
+        or all(size < abs_max(one.stats) for order, name, size in made if order < one.order and name == info.network)
     ]
 
 
