@@ -30,7 +30,20 @@ from torch.utils.data import DataLoader, TensorDataset
 width, steps, workers, bad = map(int, sys.argv[1:5])
 torch.manual_seed(0)
 torch.set_num_threads(1)
-net = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
+if sys.argv[5] == "dense":
+    net = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
+else:  # as many weights, and more to compute with each of them
+    net = nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)),
+        nn.Conv2d(1, width // 8, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(width // 8, width // 2, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(width // 2, width // 8, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(8 * width, 1),
+    )
 opt = torch.optim.Adam(net.parameters(), lr=1e-4)
 loader = DataLoader(TensorDataset(torch.rand(64 * steps, 64)), batch_size=64, num_workers=workers)
 good = {name: value.clone() for name, value in net.state_dict().items()}
@@ -56,7 +69,7 @@ print("RESULT " + json.dumps({"times": times, "peak": peak, "state": 3 * weights
 """
 
 
-def run(kind: str, width: int, steps: int, workers: int) -> dict:
+def run(kind: str, net: str, width: int, steps: int, workers: int) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "train.py"
         script.write_text(TRAINING)
@@ -64,7 +77,7 @@ def run(kind: str, width: int, steps: int, workers: int) -> dict:
         if kind != "alone":
             command += ["-m", "tensight", "run", "--no-page", "--report", "report.json"]
             command += [] if kind == "rewind" else ["--no-rewind"]
-        command += ["train.py", *map(str, (width, steps, workers, steps // 2))]
+        command += ["train.py", *map(str, (width, steps, workers, steps // 2)), net]
         done = subprocess.run(
             command, cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False
         )
@@ -84,15 +97,16 @@ def _at_hit(counted: list[float], bad: int) -> float:
 
 
 def main() -> None:
-    for name, width, steps, workers in (
-        ("small network, no workers", 64, 600, 0),
-        ("medium network, no workers", 1024, 120, 0),
-        ("medium network, 2 workers", 1024, 120, 2),
+    for name, net, width, steps, workers in (
+        ("small network, no workers", "dense", 64, 600, 0),
+        ("medium network, no workers", "dense", 1024, 120, 0),
+        ("medium network, 2 workers", "dense", 1024, 120, 2),
+        ("medium convolutions, 2 workers", "convolutions", 1024, 60, 2),
     ):
         print(name)
         seen: dict[str, list[dict]] = {"alone": [], "watched": [], "rewind": []}
         for kind in ("alone", "watched", "rewind") * ROUNDS:
-            seen[kind].append(run(kind, width, steps, workers))
+            seen[kind].append(run(kind, net, width, steps, workers))
         bad = steps // 2
         total = {kind: min(sum(one["times"][20 : bad - 1]) for one in all_of) for kind, all_of in seen.items()}
         hit = {kind: min(sum(one["times"][bad : bad + 2]) for one in all_of) for kind, all_of in seen.items()}

@@ -25,6 +25,7 @@ import msgspec
 
 from tensight.profiling import Reading, advise, files
 from tensight.records.timing import Profile
+from tensight.session.trying import steps_to_clock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.profiling.slow import FAULTS, HELD_OUT, KEPT_BACK, PROGRAMS, RECORDED, SEVERAL, causes, lines, program
@@ -45,9 +46,11 @@ def profile(name: str, folder: Path, *options: str, arguments: Sequence[str] = (
     return found[0]
 
 
-def step_seconds(name: str, change: str = "", *, mended: bool = False, processor: bool = False) -> float:
+def step_seconds(
+    name: str, change: str = "", *, steps: int = 20, mended: bool = False, processor: bool = False
+) -> float:
     """Seconds of a step as `--try` clocks it: as it is, with a change from outside, or mended; for as many samples."""
-    options = ["--change", change] if change and not mended else []
+    options = ["--steps", str(steps), *(["--change", change] if change and not mended else [])]
     arguments = ["--mended", change] if mended else []
     with tempfile.TemporaryDirectory() as place:
         reading = Reading(profile(name, Path(place) / "run", "--clock-only", *options, arguments=arguments))
@@ -57,16 +60,17 @@ def step_seconds(name: str, change: str = "", *, mended: bool = False, processor
 
 
 def gains(name: str, change: str, turns: int, *, processor: bool) -> tuple[float, float]:
-    """What a change saves when it is tried from outside, and when it stands in the program: the better turn of each."""
+    """What a change saves when it is tried from outside, and when it stands in the program: the median of its turns."""
+    steps = steps_to_clock(20, step_seconds(name))
     rows = [
         (
-            step_seconds(name, processor=processor),
-            step_seconds(name, change, processor=processor),
-            step_seconds(name, change, mended=True, processor=processor),
+            step_seconds(name, steps=steps, processor=processor),
+            step_seconds(name, change, steps=steps, processor=processor),
+            step_seconds(name, change, steps=steps, mended=True, processor=processor),
         )
         for _ in range(turns)
     ]
-    before, tried, mended = (min(times) for times in zip(*rows))
+    before, tried, mended = (statistics.median(times) for times in zip(*rows))
     return 1 - tried / before, 1 - mended / before
 
 
@@ -80,7 +84,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--held-out", action="store_true", help="those that were written without a look at the rules")
     parser.add_argument("--record", action="store_true")
-    parser.add_argument("--turns", type=int, default=2, help="of each program with --try; the better one counts")
+    parser.add_argument("--turns", type=int, default=5, help="of each program with --try; the median counts")
     parser.add_argument("--processor", action="store_true", help="gains in processor seconds of the training's thread")
     parser.add_argument("--try", dest="trying", action="store_true")
     asked = parser.parse_args()

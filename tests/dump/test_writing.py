@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import errno
+import os
 import threading
 import time
 
 import numpy as np
 import pytest
 
-from tensight.dump import naming, statistic_csv, writing
+from tensight.dump import direct, naming, statistic_csv, writing
 from tensight.dump.naming import Label, Labels
 from tensight.dump.writing import Asynchronous, File, Synchronous
 from tensight.records import TensorInfo
@@ -46,6 +48,46 @@ def test_a_queue_writes_all_it_took(tmp_path):
     assert [float(np.load(tmp_path / f"{number}.npy")[0]) for number in range(20)] == list(range(20))
     assert (tmp_path / "order.csv").read_text() == "a\nb\n"
     assert not output.trouble()
+
+
+@pytest.mark.parametrize("past", [-3, 0, 1, direct._BUFFER], ids=str)  # of what the buffer of the disk holds
+@pytest.mark.parametrize("suffix", ["npy", "bin"])
+def test_large_tensors_are_read_back_bit_by_bit(tmp_path, past, suffix):
+    values = np.random.default_rng(0).integers(0, 256, direct._BUFFER + past, np.uint8)
+    output = Asynchronous(1 << 30, 60.0)
+    output.put(File(tmp_path / f"large.{suffix}", values))
+    output.close()
+    read = np.load if suffix == "npy" else lambda path: np.fromfile(path, np.uint8)
+    assert np.array_equal(read(tmp_path / f"large.{suffix}"), values)
+    assert not output.trouble()
+
+
+def test_where_the_page_cache_cannot_be_passed_files_are_written_as_others_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(direct, "_FLAG", 1 << 31)
+    opened = os.open
+    tried = []
+
+    def refuse(path, flags, *args):
+        if flags & (1 << 31):
+            tried.append(path)
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return opened(path, flags, *args)
+
+    monkeypatch.setattr(os, "open", refuse)
+    output = Asynchronous(1 << 30, 60.0)
+    for number in range(3):
+        output.put(File(tmp_path / f"{number}.npy", np.full(direct.LARGE, number, np.uint8)))
+    output.close()
+    assert [int(np.load(tmp_path / f"{number}.npy")[-1]) for number in range(3)] == [0, 1, 2]
+    assert len(tried) == 1  # asked once
+
+
+def test_a_disk_that_fills_inside_of_a_large_tensor_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "write", lambda handle, blocks: 100)
+    output = Asynchronous(1 << 30, 60.0)
+    output.put(File(tmp_path / "large.npy", np.zeros(direct.LARGE, np.uint8)))
+    output.close()
+    assert output.trouble() == ["1 files of the dump could not be written, the first large.npy: the disk is full"]
 
 
 def test_a_queue_writes_little_too_when_nothing_follows(tmp_path):

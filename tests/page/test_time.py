@@ -91,13 +91,13 @@ def profile(rank: int = 0, data: float = 0.06) -> Profile:
     )
 
 
-def write(folder: Path, profiles: list[Profile]) -> None:
+def write(folder: Path, profiles: list[Profile], *, told: bool = True) -> None:
     for one in profiles:
         info = RunInfo(folder.name, ("train.py",), 1.7e9, "torch", rank=one.rank, ranks=len(profiles))
         writer = Writer(folder, info)
         for time in one.steps:
             writer.step(StepRecord(time.step, 1.7e9 + time.step, time.seconds))
-        writer.findings([advice.finding() for advice in advise(Reading(one))])
+        writer.findings([advice.finding() for advice in advise(Reading(one)) if told])
         writer.end(RunEnd("finished", 1.7e9 + 30, 0, len(one.steps)))
         writer.close()
         files.write(folder, one)
@@ -109,6 +109,7 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("timed")
     write(folder / "slow-1", [profile(0), profile(1, 0.11)])
     write(folder / "fast-2", [profile(0, 0.001)])
+    write(folder / "calm-3", [profile(0, 0.001)], told=False)
     with serving(folder) as made:
         yield made
 
@@ -192,3 +193,10 @@ def test_a_run_without_a_profile_says_how_to_take_one(open_page: Open):
     page = open_page("/run/lenet-1?tab=time")
     expect(page.get_by_text("This run was not profiled")).to_be_visible()
     expect(page.get_by_text("tensight profile train.py")).to_be_visible()
+
+
+def test_a_profile_without_advice_is_not_called_healthy_and_leads_to_its_times(open_page: Open, timed: Served):
+    page = open_page("/run/calm-3", timed)
+    expect(page.get_by_text("Nothing here was watched for faults")).to_be_visible()
+    page.get_by_role("link", name="its times are here").click()
+    expect(page.get_by_role("region", name="A step")).to_be_visible()

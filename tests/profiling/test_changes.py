@@ -6,12 +6,14 @@ import gc
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from tensight.cli import main
 from tensight.errors import UsageError
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.torch.timing_changes import Changes
@@ -38,6 +40,13 @@ def test_loaders_get_workers_memory_and_larger_batches(patches: Patches):
     assert loader.batch_size == 8
     patches.restore()
     assert DataLoader(DATA, batch_size=2).batch_size == 2
+
+
+@pytest.mark.parametrize(("workers", "then"), [(0, 2), (1, 1)])
+def test_fetching_ahead_brings_the_workers_it_needs(patches: Patches, workers: int, then: int):
+    Changes(["prefetch=8"]).attach(patches)
+    loader = DataLoader(TensorDataset(torch.zeros(8, 1)), batch_size=2, num_workers=workers)
+    assert (loader.num_workers, loader.prefetch_factor) == (then, 8)
 
 
 def test_what_workers_compute_while_batches_count_is_theirs():
@@ -90,6 +99,22 @@ def test_threads_and_collector(patches: Patches):
 def test_a_change_that_is_not_known_is_refused():
     with pytest.raises(UsageError, match="is none of workers"):
         Changes(["faster"])
+
+
+@pytest.mark.parametrize(
+    "text", ["workers", "workers=many", "threads=0", "batch=0", "batch=nan", "bucket=inf", "fused=1"]
+)
+def test_a_change_with_a_number_it_cannot_use_is_refused(text: str):
+    with pytest.raises(UsageError, match="number"):
+        Changes([text])
+
+
+def test_what_is_to_be_tried_is_checked_before_the_script_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "train.py").write_text("raise SystemExit(7)")
+    with pytest.raises(SystemExit) as stopped:
+        main(["profile", "--try-change", "bananas", "--run-dir", str(tmp_path / "run"), str(tmp_path / "train.py")])
+    assert stopped.value.code == 2
+    assert "the change 'bananas' is none of workers=4" in capsys.readouterr().err
 
 
 def test_the_gain_is_a_share_of_the_step():

@@ -28,14 +28,30 @@ def reproduced(tmp_path, loss) -> str:
 @pytest.mark.parametrize(
     ("loss", "shown"),
     [
-        (lambda w: torch.log(w).sum(), "result tensor([  -inf"),
+        (lambda w: torch.log(w).sum(), "result of shape [3]: 0 NaN, 1 infinite of 3 values\n  tensor([  -inf"),
         (lambda w: (w**-2).sum(), "inf"),
-        (lambda w: torch.sqrt(w).sum(), "gradients tensor([   inf"),
+        (lambda w: torch.sqrt(w).sum(), "gradients of shape [3]: 0 NaN, 1 infinite of 3 values\n  tensor([   inf"),
     ],
     ids=["log", "pow", "sqrt backward"],
 )
 def test_a_reproduction_shows_the_fault(tmp_path, loss, shown):
     assert shown in reproduced(tmp_path, loss)
+
+
+def test_of_a_large_tensor_the_row_of_the_first_bad_value_is_shown(tmp_path):
+    scores = torch.zeros(8, 6, 12, 12)
+    scores[5, 2, 7] = float("-inf")
+    seen = look_at(loss_step(lambda w: (w + scores).softmax(-1).sum(), torch.zeros(1)))
+    save_file(dict(seen.values), str(tmp_path / "values.safetensors"))
+    kept = {name: getattr(seen.replay, name) for name in seen.replay.__struct_fields__}
+    text = script(Replay(**{**kept, "tensors": "values.safetensors"}), tmp_path)
+    assert len([line for line in text.splitlines() if line]) <= 16  # short enough to be read in a report of a fault
+    said = bare(tmp_path, text)
+    lines = said.splitlines()
+    assert lines[0] == "input 0 of shape [8, 6, 12, 12]: 0 NaN, 12 infinite of 6912 values"
+    assert lines[1].startswith("  [5, 2, 7] tensor([-inf, -inf")
+    assert "result of shape [8, 6, 12, 12]: 12 NaN, 0 infinite of 6912 values" in lines
+    assert len(lines) < 10
 
 
 def test_without_kept_inputs_it_is_said_that_nothing_can_be_reproduced(tmp_path):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import struct
+import termios
 from pathlib import Path
 
 import msgspec
 
-from tensight.records import Coverage, Finding, Where
+from tensight.records import Coverage, Finding, StepRecord, Where
 from tensight.session.launch import _first_to_say
 from tensight.session.terminal import Terminal
 
@@ -59,3 +63,14 @@ def test_other_ranks_name_themselves_and_leave_what_is_the_same_everywhere_to_th
 def test_a_disk_that_is_full_says_it_twice_rather_than_never(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert _first_to_say(tmp_path / "file", "words")
+
+
+def test_the_status_line_is_never_wider_than_the_terminal() -> None:
+    held, given = os.openpty()
+    fcntl.ioctl(given, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
+    with open(given, "w") as screen:
+        terminal = Terminal(screen)
+        terminal.step(StepRecord(123456, 0.0, 0.1, loss=1.23456, scalars={"gradient_norm": 2.5}), 1.031)
+    said = os.read(held, 4096).decode()
+    os.close(held)
+    assert said == "\rstep 123456  loss 1.2346  gra"

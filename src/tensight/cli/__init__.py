@@ -62,6 +62,19 @@ def group() -> None:
     """
 
 
+def _nearest(said: str) -> str:
+    """With the command that was probably meant, where click does not say so itself.
+
+    >>> _nearest("No such command 'profil'."), _nearest("No such command 'banana'.")
+    ("No such command 'profil'. Did you mean 'profile'?", "No such command 'banana'.")
+    """
+    import difflib
+
+    wanted = said.split("'")[1] if said.count("'") == 2 else ""
+    near = difflib.get_close_matches(wanted, COMMANDS, 1)
+    return f"{said} Did you mean '{near[0]}'?" if near else said
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Entry point. Errors on purpose are one sentence on standard error."""
     if arguments is None and READING.intersection(sys.argv[1:2]):
@@ -79,7 +92,7 @@ def main(arguments: list[str] | None = None) -> None:
         for range, number in (("integer range", "whole number"), ("float range", "number")):
             said = said.replace(f"is not a valid {range}", f"is not a {number}")
         if said.startswith("No such command"):
-            said += f" `{name} --help` lists them"
+            said = f"{_nearest(said)} `{name} --help` lists them"
         is_help = said.startswith("Usage:")  # what newer versions of click say to a group without a command
         print(said if is_help else f"{name}: {said}", file=sys.stderr)
         sys.exit(2)

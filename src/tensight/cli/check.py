@@ -13,6 +13,7 @@ from tensight.records import Hit
 from tensight.runs import open_run
 from tensight.runs.spreading import prepare
 from tensight.watchpoints import recommended, spec
+from tensight.watchpoints.plan import in_vain
 
 
 @click.command(short_help="Ask watchpoints of a recorded run or dump.")
@@ -66,6 +67,8 @@ def check(
         )
         for hit in hits[:most]
     ]
+    for selector in in_vain(points, [info for reader in opened.readers.values() for info in reader.tensors.values()]):
+        click.echo(f"tensight check: {selector!r} selects nothing that was recorded", err=True)
     if rows:
         print_table(("step", "condition", "on", "tensor", "actual (set)", "note"), rows)
     click.echo(_count(hits, most))

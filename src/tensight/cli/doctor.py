@@ -33,6 +33,28 @@ def _package(name: str, purpose: str, extra: str) -> Finding:
         return Finding(name, "missing", purpose, f"pip install 'tensight[{extra}]'")
 
 
+# what some commands need beside Tensight: command → packages, extra that brings them
+OPTIONAL = {
+    "query, export": (("pyarrow", "duckdb"), "sql"),
+    "tune": (("optuna", "PyYAML"), "tune"),
+    "mcp": (("mcp",), "mcp"),
+}
+
+
+def _optional(command: str) -> Finding:
+    packages, extra = OPTIONAL[command]
+    there, missing = [], []
+    for name in packages:
+        try:
+            there.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(name)
+    what = f"tensight {command}"
+    if missing:
+        return Finding(what, "missing", f"needs {' and '.join(missing)}", f"pip install 'tensight[{extra}]'")
+    return Finding(what, "ok", ", ".join(there))
+
+
 def _kernel() -> Finding:
     from tensight.stats import native
 
@@ -83,6 +105,7 @@ def look() -> list[Finding]:
         Finding("disk", "ok", f"{free:.0f} GB free here")
         if free > 1
         else Finding("disk", "limited", f"{free:.1f} GB free here", "give --run-dir on another disk"),
+        *(_optional(command) for command in OPTIONAL),
     ]
 
 

@@ -94,7 +94,8 @@ def _print(run: Run, findings: Sequence[Finding]) -> None:
     for finding in findings:
         click.echo(finding_block(finding) + "\n")
     steps = run.step_count
-    ending = "" if findings else f"; {nothing_wrong(run.ended)}"
+    known = len(run.findings) - len(findings)
+    ending = "" if findings else f"; {nothing_wrong(run.ended, steps=steps, known=known)}"
     _say(f"{run.info.id}: {run.ended} after {steps} step{'' if steps == 1 else 's'}{ending}")
     *earlier, last = run.history
     if earlier:

@@ -15,6 +15,7 @@ from tensight.cli.preflight import _output_to_errors
 from tensight.cli.printing import print_json, safe
 from tensight.errors import TensightError, UsageError
 from tensight.frameworks.timing import Plan
+from tensight.frameworks.timing_changes import read_change
 from tensight.profiling import Reading, advise, files
 from tensight.profiling.difference import difference
 from tensight.profiling.ranks import slow_rank
@@ -85,8 +86,10 @@ def profile(
         raise UsageError("TENSIGHT=off switches everything off; unset it")
     if report is not None and not report.resolve().parent.is_dir():
         raise UsageError(f"--report {report}: the folder {report.resolve().parent} does not exist; make it first")
+    for change in wanted:
+        read_change(change)
     from tensight.session.profiling import store_tried, take
-    from tensight.session.trying import try_changes
+    from tensight.session.trying import steps_to_clock, try_changes
 
     program = Program(module, words, module=True) if module else Program(words[0], words[1:])
     program.check()
@@ -103,7 +106,8 @@ def profile(
         sys.stdout.flush()  # trying takes a while, and the advice need not wait for it
     if found.steps and (asked or trying):
         with _progress("trying") as tell:
-            tried = try_changes(program, folder, asked, steps=steps, told=tell)
+            clocked = steps_to_clock(steps, Reading(found).own_seconds)
+            tried = try_changes(program, folder, asked, steps=clocked, told=tell)
         found = store_tried(folder, found, tried)
     if report is not None:
         text = json.dumps(safe(_report(folder, found)), indent=1, ensure_ascii=False, allow_nan=False)

@@ -54,7 +54,8 @@ def _more(reading: Reading) -> None:
     profile = reading.profile
     seconds = [time.seconds for time in reading.clocked]
     p50, p99 = reading.percentile(seconds, 50), reading.percentile(seconds, 99)
-    rows = [f"steps   median {milliseconds(p50)}, 99th percentile {milliseconds(p99)}"]
+    slowest = milliseconds(max(seconds, default=0.0))
+    rows = [f"steps   median {milliseconds(p50)}, 99th percentile {milliseconds(p99)}, the slowest {slowest}"]
     loader = reading.loader
     if loader is not None and loader.waits:
         wait = reading.percentile(loader.waits, 50)

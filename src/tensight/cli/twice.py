@@ -68,7 +68,7 @@ def _once(folder: Path, words: list[str], steps: int) -> Reader:
         text=True,
     )
     if not folder.is_dir():
-        raise UsageError(f"{words[-1]}: the script could not be run: {_last(done.stderr)}")
+        raise UsageError(f"the script could not be run: {_last(done.stderr)}")
     run = open_run(folder)
     if done.returncode and not run.step_count:
         raise UsageError(f"the script failed before its first step: {_last(done.stderr)}")
@@ -76,8 +76,19 @@ def _once(folder: Path, words: list[str], steps: int) -> Reader:
 
 
 def _last(text: str) -> str:
-    lines = [line for line in text.strip().splitlines() if not line.startswith("tensight: recorded")]
-    return lines[-1] if lines else "no output"
+    """What the script said last: the end of its own traceback, not what Tensight prints around it.
+
+    >>> _last("ValueError: no data\\n\\n✖ ValueError: no data\\n  why  it was given none\\n\\ntensight: 0 steps")
+    'ValueError: no data'
+    >>> _last("tensight: train.py: is a folder")
+    'train.py: is a folder'
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    own = [line for line in lines if line.startswith("tensight: ")]
+    block = next((place for place, line in enumerate(lines) if line.startswith("✖ ")), len(lines))
+    theirs = [line for line in lines[:block] if line not in own]
+    said = theirs or [line.removeprefix("tensight: ") for line in own]
+    return said[-1] if said else "no output"
 
 
 def _print(found: Determinism) -> None:

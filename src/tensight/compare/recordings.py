@@ -113,6 +113,7 @@ class _Walk:
         carried = max(self._weights.values(), default=0.0)  # what the step began with
         level = carried
         into: dict[tuple[str, int], float] = {}  # errors of what each module was given
+        inside: dict[str, float] = {}  # by a module around others: what those have brought into it
         own: dict[tuple[str, str], float] = {}  # errors of gradients, against their own size
         updates: list[tuple[Moment, Distance, Kept | None]] = []
         pairs = [self._pair(moment) for moment in moments]
@@ -133,7 +134,10 @@ class _Walk:
             explained = level
             if kind in ("output", "activation") and (moment.module, moment.a.call) in into:
                 explained = max(
-                    into[moment.module, moment.a.call], self._of_module(moment.module), carried if step else 0.0
+                    into[moment.module, moment.a.call],
+                    self._of_module(moment.module),
+                    carried if step else 0.0,
+                    inside.get(moment.module, 0.0),
                 )
             elif moment.stage == "update":
                 name = (moment.module, moment.a.slot)
@@ -150,6 +154,9 @@ class _Walk:
                 else:
                     self._fault(moment, distance, kept)
             self._row(moment, distance, "follows" if diverged and follows else "different" if diverged else "", kept)
+            if diverged and kind in ("output", "activation"):
+                for path in _around(moment.module):
+                    inside[path] = max(error, inside.get(path, 0.0))
             if kind == "module_input":
                 into[moment.module, moment.a.call] = max(error, into.get((moment.module, moment.a.call), 0.0))
             elif kind == "gradient":
@@ -315,6 +322,18 @@ def _brief(stats: Stats) -> dict[str, float | int | None]:
 
 def _place(moment: Moment) -> tuple[int, str, str, str]:
     return moment.step, moment.stage, moment.module, _tensor(moment)
+
+
+def _around(module: str) -> list[str]:
+    """
+    >>> _around("layers.0.attn")
+    ['layers.0', 'layers', '']
+    """
+    found = []
+    while module:
+        module = module.rpartition(".")[0]
+        found.append(module)
+    return found
 
 
 def _size(moment: Moment) -> float:

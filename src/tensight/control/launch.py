@@ -56,8 +56,25 @@ def check_certificate(tls_cert: str | None, tls_key: str | None) -> None:
         return
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls_cert, tls_key)
-    except OSError as error:  # an SSLError is one
+    except ssl.SSLError:
+        key = f"--tls-key {tls_key}" if tls_key else "the same file, for want of --tls-key"
+        raise UsageError(
+            f"the certificate {tls_cert} cannot be used: it must be in PEM form, and its key, without a password,"
+            f" in {key}"
+        ) from None
+    except OSError as error:
         raise UsageError(f"the certificate {tls_cert} cannot be used: {error.strerror or error}") from None
+
+
+def unanswered(where: Address, seconds: float = 1.0) -> str:
+    """Why nobody listens at an address; '' when somebody does."""
+    try:
+        socket.create_connection((where.host, where.port), seconds).close()
+    except TimeoutError:
+        return "no answer"
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    return ""
 
 
 def warning_of(host: str, tls_cert: str | None) -> str:

@@ -374,6 +374,9 @@ def _signature(crash: Crash, match: re.Match[str]) -> Explanation:
 
 
 _PLAIN = {
+    "SyntaxError": "Python cannot read this line, so nothing of the script has run",
+    "IndentationError": "Python cannot read this line, so nothing of the script has run",
+    "TabError": "Python cannot read this line, so nothing of the script has run",
     "KeyError": "there is no such key; look at the keys that are there",
     "AttributeError": "the object has no such attribute; check its type and spelling",
     "NameError": "the name is not defined here; check its spelling and where it is set",

@@ -309,7 +309,7 @@ def _softmax(given: Given) -> Reason | None:
             NUMERIC,
             "softmax over a row in which everything is masked",
             f"softmax has nothing to normalise where every score of a row is -inf: 0 / 0 gives NaN;"
-            f" {rows} row{' is' if rows == 1 else 's are'} fully masked",
+            f" {rows} row{'' if rows == 1 else 's'} of scores {'is' if rows == 1 else 'are'} fully masked",
             (
                 "leave at least one position of each row open, or mask with a large finite number instead of -inf:"
                 " scores.masked_fill(mask, -1e9)",

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tensight.dump.direct import Direct
+
 Array = np.ndarray[Any, Any]
 _PILE = 8 << 20  # bytes: waking the thread for each tensor costs the training more than the writing
 _LONGEST_REST = 0.2  # seconds until what is less than a pile is written too
@@ -51,19 +53,20 @@ class Written:
         return [f"{self.lost} files of the dump could not be written, the first {self.first}"] if self.lost else []
 
 
-def write(path: Path, value: Array, written: Written, made: set[Path]) -> None:
+def write(path: Path, value: Array, written: Written, made: set[Path], direct: Direct | None = None) -> None:
     """One tensor as .npy, or as plain values when the name ends in .bin. The folder is made when it is not there."""
     try:
         if path.parent not in made:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             made.add(path.parent)
         value = value if value.flags.c_contiguous else np.ascontiguousarray(value)
-        # unbuffered: header and values go to the system as they are, without a copy in between
-        with open(path, "wb", buffering=0) as file:
-            if path.suffix == ".npy":
-                file.write(_header(value))
-            if value.size:
-                _whole(file.write, value.reshape(-1).view(np.uint8).data)
+        header = _header(value) if path.suffix == ".npy" else b""
+        plain = value.reshape(-1).view(np.uint8)
+        if direct is None or not direct.write(path, header, plain):
+            # unbuffered: header and values go to the system as they are, without a copy in between
+            with open(path, "wb", buffering=0) as file:
+                file.write(header)
+                _whole(file.write, plain.data)
         written.files += 1
         written.bytes += value.nbytes
     except OSError as error:
@@ -185,6 +188,7 @@ class Asynchronous:
     def _work(self) -> None:
         made: set[Path] = set()
         texts = _Texts(self._written)
+        direct = Direct()
         while True:
             with self._changed:
                 if not self._waiting:
@@ -195,8 +199,9 @@ class Asynchronous:
                         return
                     continue
                 job = self._waiting.popleft()
+                behind = self._held > self._limit // 2  # the page cache takes more at once than a disk does
             if isinstance(job, File):
-                write(job.path, job.value, self._written, made)
+                write(job.path, job.value, self._written, made, None if behind else direct)
                 with self._changed:
                     self._held -= job.value.nbytes
                     self._changed.notify_all()

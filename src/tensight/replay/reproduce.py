@@ -1,4 +1,4 @@
-"""The guilty operator with its real inputs in a script of ten lines: `tensight explain RUN --reproduce F.py`."""
+"""The guilty operator with its real inputs in a short script: `tensight explain RUN --reproduce F.py`."""
 
 from __future__ import annotations
 
@@ -35,19 +35,35 @@ def script(replay: Replay, run: Path, *, beside: str = "") -> str:
     ]
     if replay.phase == "backward":
         lines.append("inputs = [value.requires_grad_() if value.is_floating_point() else value for value in inputs]")
-    lines += [
-        f"result = {_call(replay)}",
-        'print("inputs", *inputs)',
-        'print("result", result)',
-    ]
+    lines.append(f"result = {_call(replay)}")
     if replay.phase == "backward":
         lines += [
             "first = result[0] if isinstance(result, tuple) else result",
             'given = values.get("backward.0")',
             "first.backward(given if given is not None and given.shape == first.shape else torch.ones_like(first))",
-            'print("gradients", *(value.grad for value in inputs if value.requires_grad))',
         ]
+    lines += _shown("gradients" if replay.phase == "backward" else "result")
     return "\n".join(lines) + "\n"
+
+
+def _shown(judged: str) -> list[str]:
+    """Lines that print what went in and came out: whole where it is small, else the row of the first bad value."""
+    found = "result if isinstance(result, tuple) else [result]"
+    if judged == "gradients":
+        found = "[value.grad for value in inputs]"
+    return [
+        f"found = [value for value in ({found}) if isinstance(value, torch.Tensor)]",
+        "bad = next((value for value in found if not value.isfinite().all()), found[0])",
+        "wrong = (bad.isnan() if bad.isnan().any() else bad.isinf()).nonzero()",
+        "row = tuple(wrong[0, :-1].tolist()) if len(wrong) else ()  # where the first bad value is",
+        "torch.set_printoptions(threshold=64, edgeitems=1, linewidth=120)",
+        'named = [(f"input {place}", value) for place, value in enumerate(inputs)]',
+        f'for name, value in [*named, *(("{judged}", value) for value in found)]:',
+        '    counts = f"{int(value.isnan().sum())} NaN, {int(value.isinf().sum())} infinite of {value.numel()} values"',
+        '    print(f"{name} of shape {list(value.shape)}: {counts}")',
+        "    large = row and value.numel() > 64 and value.shape[:-1] == bad.shape[:-1]",
+        '    print(f"  {list(row)}" if large else " ", value[row].detach() if large else value.detach())',
+    ]
 
 
 def _call(replay: Replay) -> str:

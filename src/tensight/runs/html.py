@@ -57,6 +57,7 @@ def page(run: Run, findings: Sequence[Finding] | None = None) -> str:
         f"{len(run.readers)} ranks" if len(run.readers) > 1 else "",
         f"tensight {info.tensight}",
     ]
+    nothing = nothing_wrong(run.ended, steps=run.step_count, known=len(run.findings) - len(told))
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -68,7 +69,7 @@ def page(run: Run, findings: Sequence[Finding] | None = None) -> str:
         _crash(run),
         "<h2>Findings</h2>",
         *(_finding(finding) for finding in told),
-        "" if told else f'<p class="good">{nothing_wrong(run.ended).capitalize()}.</p>',
+        "" if told else f'<p class="good">{nothing.capitalize()}.</p>',
         _losses(run, told),
         _hits(run.hits),
         _coverage(run.coverage),

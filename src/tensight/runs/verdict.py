@@ -12,16 +12,24 @@ if TYPE_CHECKING:
     from tensight.runs.run import Run
 
 
-def nothing_wrong(ended: Ended) -> str:
-    """What is said when there is no finding.
+def nothing_wrong(ended: Ended, *, steps: int = 1, known: int = 0) -> str:
+    """What is said when there is no finding, or none beside those that are known.
 
     >>> nothing_wrong("finished"), nothing_wrong("killed")
     ('nothing was found wrong', 'nothing was found wrong so far')
     >>> nothing_wrong("failed")
     'nothing else was found wrong'
+    >>> nothing_wrong("finished", known=1)
+    'nothing new was found wrong; 1 known finding is left out'
+    >>> nothing_wrong("finished", steps=0)
+    'no call of a model was seen, so nothing was judged'
     """
+    if known:
+        return f"nothing new was found wrong; {known} known finding{' is' if known == 1 else 's are'} left out"
     if ended == "failed":
         return "nothing else was found wrong"
+    if not steps and ended == "finished":
+        return "no call of a model was seen, so nothing was judged"
     return "nothing was found wrong" + (" so far" if ended in ("killed", "running", "stopped") else "")
 
 

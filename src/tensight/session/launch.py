@@ -17,6 +17,7 @@ from tensight.session.program import Outcome, Program
 from tensight.session.session import Companions, Session, ended_word, is_off
 from tensight.session.settings import Settings, rank, ranks
 from tensight.session.terminal import Terminal
+from tensight.watchpoints.plan import in_vain
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ def launch(
         return Ending(program.run().exit_code)
     terminal = terminal or Terminal(rank=rank() if ranks() > 1 else 0)
     session = Session(settings, terminal, companions)
+    terminal.known = settings.muted
+    terminal.in_vain = lambda: in_vain(settings.watchpoints, list(session.recorder.tensors.values()))
     session.start()
     if ranks() > 1:
         terminal.first_to_say = lambda words: _first_to_say(session.folder, words)
@@ -74,13 +77,14 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
     if crash is not None:
         terminal.block(crash_block(crash))
     findings: tuple[Finding, ...] = ()
-    hits = steps = 0
+    hits = steps = known = 0
     count = ranks()
     try:
         # as recorded, by every rank: reading the run again costs little and shows that it can be read
         run = open_run(session.folder)
         steps, count = run.step_count, reports.rank_count(run)
         findings = tuple(f for f in run.findings if f.key not in session.settings.muted and not f.muted)
+        known = len(run.findings) - len(findings)
         hits = sum(1 for hit in run.hits if not hit.recommended and hit.error is None)
         if target is not None:
             reports.write(run, target, muted=session.settings.muted)
@@ -94,7 +98,7 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
         terminal.say(finding)
     if not terminal.rank:
         early = ", then the script failed" if crashed else ", then it was interrupted" if outcome.interrupted else ""
-        _last_words(session, terminal, steps, count, len(findings), early, crashed=crashed)
+        _last_words(session, terminal, steps, count, len(findings), early, crashed=crashed, known=known)
     return Ending(outcome.exit_code, findings, hits)
 
 
@@ -112,7 +116,15 @@ def _first_to_say(folder: Path, words: str) -> bool:
 
 
 def _last_words(
-    session: Session, terminal: Terminal, steps: int, count: int, findings: int, early: str, *, crashed: bool
+    session: Session,
+    terminal: Terminal,
+    steps: int,
+    count: int,
+    findings: int,
+    early: str,
+    *,
+    crashed: bool,
+    known: int,
 ) -> None:
     from tensight.runs.verdict import nothing_wrong
 
@@ -121,7 +133,11 @@ def _last_words(
     cost = f", watching took {end.watch_seconds:.1f} s" if end and end.watch_cost else ""
     if end and end.watch_cost and end.watch_seconds > 1:
         cost += f" ({100 * (end.watch_cost - 1):.1f} %)"
-    verdict = f"{findings} finding{'' if findings == 1 else 's'}" if findings else nothing_wrong(ended)
+    verdict = (
+        f"{findings} finding{'' if findings == 1 else 's'}"
+        if findings
+        else nothing_wrong(ended, steps=steps, known=known)
+    )
     made = f"{steps} step{'' if steps == 1 else 's'}" + (f" on {count} ranks" if count > 1 else "")
     terminal.line(f"{made}{early}{cost}; {verdict}")
     terminal.line(f"recorded in {session.folder}; see it again: tensight view {session.folder}")

@@ -19,8 +19,7 @@ def carry_over(recorded: Recorded, hands: Hands, model: Any, mapping: Mapping[st
     pairs = paired(recorded, hands, model, mapping)
     missing = [name for name in places if name not in pairs.values() and not name.endswith("num_batches_tracked")]
     if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise UsageError(f"{missing[0]}{more} of the model has no counterpart in {recorded.folder}: give a mapping")
+        raise UsageError(_unpaired(missing, [name for name in ours if name not in pairs], recorded))
     for name, other in pairs.items():
         if ours[name].size != _count(places[other]):
             raise UsageError(
@@ -29,6 +28,17 @@ def carry_over(recorded: Recorded, hands: Hands, model: Any, mapping: Mapping[st
     for name, other in pairs.items():
         hands.put(places[other], ours[name])
     return [name for name in ours if name not in pairs]
+
+
+def _unpaired(missing: list[str], left: list[str], recorded: Recorded) -> str:
+    """Which weights got no value, and how a mapping would look: with a name that is left over, if there is one."""
+    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    slot = missing[0].rpartition(".")[2]
+    other = next((name for name in left if name.rpartition(".")[2] == slot), left[0] if left else "name.there")
+    return (
+        f"{missing[0]}{more} of the model {'have' if more else 'has'} no counterpart in {recorded.folder}:"
+        f" give a mapping of names there to names here, of weights or of modules, e.g. {{{other!r}: {missing[0]!r}}}"
+    )
 
 
 def paired(recorded: Recorded, hands: Hands, model: Any, mapping: Mapping[str, str]) -> dict[str, str]:

@@ -5,9 +5,10 @@ Everything goes to standard error; standard output belongs to the script.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import TextIO
 
 from tensight.capture.coverage import coverage_line, step_check_line
@@ -41,6 +42,8 @@ class Terminal:
         self.first_to_say: Callable[[str], bool] = lambda words: True  # no other rank has said this before
         self.page_of: Callable[[Finding], str] = lambda finding: ""  # where the page shows a finding
         self.in_a_line: Callable[[], bool] = lambda: False  # the script has begun a line: there is no room for ours
+        self.known: Collection[str] = ()  # keys of findings that are muted: a baseline holds them
+        self.in_vain: Callable[[], Sequence[str]] = tuple  # selectors of watchpoints that are asked about nothing
         self.memory = 0  # bytes held for rewind, shown in the status line
         self.rewinds = False  # bad steps are looked at again: their findings are said when that has ended
 
@@ -56,6 +59,8 @@ class Terminal:
     def covered(self, coverage: Coverage) -> None:
         if not self._quiet:
             self.line(coverage_line(coverage))
+            for selector in self.in_vain():
+                self.line(f"--watch: {selector!r} selects nothing so far; `tensight params` lists the names of weights")
 
     def first_step(self, record: StepRecord, tensors: dict[int, TensorInfo], networks: list[Network]) -> None:
         if not self._quiet and record.training and record.losses:
@@ -84,10 +89,16 @@ class Terminal:
             pieces.append(f"watching {100 * (cost - 1):.1f} %")
         if self.memory:
             pieces.append(f"rewind {self.memory / 2**20:.0f} MB")
-        text = "  ".join(pieces)
+        text = "  ".join(pieces)[: self._width() - 1]  # a line that wraps could not be taken away again
         self._stream.write("\r" + text + " " * max(0, self._shown - len(text)))
         self._stream.flush()
         self._shown = len(text)
+
+    def _width(self) -> int:
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns or 80
+        except (OSError, ValueError):
+            return 80
 
     def finding(self, finding: Finding) -> None:
         """Said at once, or when the second look at its step has ended."""
@@ -98,7 +109,7 @@ class Terminal:
         self.say(finding)
 
     def say(self, finding: Finding) -> None:
-        if not self._findings or finding.muted or self._is_said(finding):
+        if not self._findings or finding.muted or finding.key in self.known or self._is_said(finding):
             return
         self._said[finding.key] = finding.title
         if self.first_to_say(f"{finding.key} {finding.title}"):

@@ -6,6 +6,7 @@ same thing, whatever each of them has measured.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import subprocess
@@ -26,6 +27,8 @@ from tensight.session.settings import rank, ranks
 
 LONGEST = 600.0  # seconds of one attempt
 TURNS = 2  # that each change gets, one after the other, so that a moment's load does not decide
+CLOCKED = 2.0  # seconds that each turn is clocked at least: of a few short steps one learns more of the machine
+MOST_STEPS = 1000
 AS_IT_IS = ""
 BUSY = 0.25  # share of a step without a processor from which a time is not to be trusted
 
@@ -75,6 +78,15 @@ def try_changes(
     # the better turn: what else the machine does only ever adds
     before = min(times[AS_IT_IS])
     return [_tried(change, before, times[change] if change not in broken else []) for change in changes]
+
+
+def steps_to_clock(asked: int, seconds: float) -> int:
+    """So many steps, and more where a step takes so few seconds that they would be over at once.
+
+    >>> steps_to_clock(20, 0.004), steps_to_clock(20, 0.5), steps_to_clock(20, 1e-6)
+    (500, 20, 1000)
+    """
+    return max(asked, min(MOST_STEPS, math.ceil(CLOCKED / seconds))) if seconds > 0 else asked
 
 
 def _tried(change: str, before: Measured, times: Sequence[Measured]) -> Tried:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tensight.records import Kind, Needs, Stats, TensorInfo, Watchpoint
 from tensight.watchpoints.catalogue import build
@@ -40,6 +40,12 @@ class Watch:
         if not self.watchpoint.enabled or not self.selector.selects(info, self.otherwise, self.allowed):
             return False
         return not (self.watchpoint.recommended and never_watched(self.watchpoint.condition, info))
+
+
+def in_vain(watchpoints: Iterable[Watchpoint], tensors: Collection[TensorInfo]) -> list[str]:
+    """The user's own watchpoints that are asked about none of these tensors: most often a name is misspelt."""
+    own = [Watch(point) for point in watchpoints if point.enabled and not point.recommended]
+    return [watch.watchpoint.on for watch in own if not any(watch.selects(info) for info in tensors)]
 
 
 def _kinds(selector: Selector) -> frozenset[Kind]:

@@ -6,7 +6,7 @@ from common import mended, network
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-FAST, WORKERS = "--fast" in sys.argv, int(mended("workers", 0))
+FAST, AHEAD = "--fast" in sys.argv, int(mended("prefetch", 0)) or None
 
 
 class Files(Dataset):
@@ -21,7 +21,8 @@ class Files(Dataset):
 
 model = network(128)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x, y in DataLoader(Files(), batch_size=16, num_workers=WORKERS, persistent_workers=WORKERS > 0):
+workers = {"num_workers": 2, "prefetch_factor": AHEAD, "persistent_workers": True} if AHEAD else {}
+for x, y in DataLoader(Files(), batch_size=16, **workers):
     for _ in range(10):
         loss = nn.functional.cross_entropy(model(x), y)
     loss.backward()

@@ -52,8 +52,10 @@ def load_map(path: Path) -> dict[str, str]:
     """A mapping file: JSON, or lines `old = new`; a name or the path of a module on each side, '' leaves it out."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the mapping file {path} cannot be read: {error}") from error
+    except OSError as error:
+        raise UsageError(f"the mapping file {path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the mapping file {path} cannot be read: it is no text in UTF-8") from error
     try:
         if path.suffix == ".json":
             found: Any = json.loads(text)

@@ -141,6 +141,10 @@ class DeadRelu(Rule):
         lr = case.lr()
         alive = max((kept.step for kept in steps if kept.step < since and kept.last(info.id)), default=0)
         cause, thrown, fix = self._cause(case, since, alive)
+        kinder = "use LeakyReLU or GELU"
+        if not self._is_normalised(steps[-1], info, before):
+            kinder += ", or a normalisation layer before the ReLU"
+        fix = (*fix, kinder)
         if last:
             cause = (
                 f"; it is the last thing the model does, so the output is 0 for every sample and no layer learns{cause}"
@@ -177,6 +181,16 @@ class DeadRelu(Rule):
         )
 
     @staticmethod
+    def _is_normalised(kept: Kept, relu: TensorInfo, before: Entry) -> bool:
+        """Whether a normalisation stands between a layer and its activation: then none need be advised."""
+        between: list[str] = []
+        for _, info in kept.forward():
+            if info.id == relu.id:
+                break
+            between = [] if info.node == before.parameter.module else [*between, info.type]
+        return any("Norm" in kind for kind in between)
+
+    @staticmethod
     def _cause(case: Case, since: int, alive: int) -> tuple[str, int | None, tuple[str, ...]]:
         """What threw the units out of reach: in words, the step of the update that did, and what to do.
 
@@ -198,7 +212,7 @@ class DeadRelu(Rule):
         return (
             said,
             next((step for step, _ in wild if step >= alive - NEAR), None),
-            (*fix, "use LeakyReLU or GELU, or a normalisation layer before the ReLU"),
+            tuple(fix),
         )
 
 

@@ -28,6 +28,7 @@ _RISKS = (
 )
 
 
+_MOST_SAMPLES = 5  # that are named in the sentence; the evidence lists more
 _RUN_AGAIN = "run once with --rewind: the bad step is run again and the operator named"
 
 
@@ -104,6 +105,19 @@ def _bad_values(replay: Replay) -> list[tuple[str, float | int | str | None]]:
     if facts.get("bad_row_list") not in (None, ""):
         found.append(("those rows", str(facts["bad_row_list"])))
     return found + beside_values(replay)
+
+
+def _rows_hit(replay: Replay) -> str:
+    """How many rows are bad, and which samples of the data set they are, where that is known."""
+    rows, of = replay.facts.get("bad_rows"), replay.facts.get("bad_rows_of")
+    if not isinstance(rows, int) or not isinstance(of, int) or of < 2:
+        return ""
+    numbers = [one for one in str(replay.facts.get("samples") or "").split(",") if one]
+    which = ""
+    if 0 < len(numbers) <= _MOST_SAMPLES and len(numbers) == rows:
+        which = f": sample{'' if rows == 1 else 's'} {', '.join(numbers)} of the data set"
+    rows_of = "rows of the batch" if which else "rows"
+    return f" ({rows} of {of} {rows_of} {'is' if rows == 1 else 'are'} hit{which})"
 
 
 def beside_values(replay: Replay) -> list[tuple[str, float | int | str | None]]:
@@ -190,8 +204,6 @@ class NonFinite(Rule):
         facts += tried(replay)
         backward = replay.phase == "backward"
         name = operator_name(replay)
-        rows, of = replay.facts.get("bad_rows"), replay.facts.get("bad_rows_of")
-        where_rows = f" ({rows} of {of} rows are hit)" if isinstance(of, int) and of > 1 else ""
         since = f"{replay.phase} pass"
         source = replay.source or _line_of_loss(case, replay, name)
         if backward and not bad.loss:
@@ -203,7 +215,7 @@ class NonFinite(Rule):
             confidence=why.confidence if replay.status == "exact" else why.confidence - 0.05,
             since_step=min(replay.step, bad.began),
             where=where(source, module=replay.module, op=f"{namespace(replay)}.{name}", network=self._network(bad)),
-            why=why.why + where_rows,
+            why=why.why + _rows_hit(replay),
             facts=facts,
             fix=why.fix,
             since=since,

@@ -161,7 +161,7 @@ class OperatorLevel:
         shape = tensor.shape
         sink.observe(info.id, stats, call.phase, None if shape == info.shape else tuple(shape))
         if sink.keep_tensors and sink.wants(info.id):
-            sink.keep(info.id, to_numpy(tensor))
+            sink.keep(info.id, to_numpy(tensor, soon=sink.tap is not None))
         tap = sink.tap
         if tap is not None and tap.operators:
             self._made.append(Made(info, stats, partial(to_numpy, tensor)))

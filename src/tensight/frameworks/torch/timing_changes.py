@@ -11,22 +11,9 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from tensight.errors import UsageError
 from tensight.frameworks.patches import Patches
+from tensight.frameworks.timing_changes import read_change
 from tensight.frameworks.torch.wrappers import stripped
-
-KNOWN = (
-    "workers",
-    "pinned",
-    "channels_last",
-    "bfloat16",
-    "compile",
-    "batch",
-    "bucket",
-    "fused",
-    "threads",
-    "collector",
-)
 
 
 class Changes:
@@ -36,16 +23,14 @@ class Changes:
         self.notes: list[str] = []
         self._asked: dict[str, str] = {}
         for text in asked:
-            name, _, value = text.partition("=")
-            if name not in KNOWN:
-                raise UsageError(f"--change {text!r}: is none of {', '.join(KNOWN)}")
+            name, value = read_change(text)
             self._asked[name] = value
         self.calls = bool({"channels_last", "bfloat16"} & set(self._asked))
         self._done: set[int] = set()
 
     def attach(self, patches: Patches) -> None:
         asked = self._asked
-        if {"workers", "pinned", "batch"} & set(asked):
+        if {"workers", "prefetch", "pinned", "batch"} & set(asked):
             patches.wrap(DataLoader, "__init__", self._around_loader)
         if "fused" in asked:
             for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
@@ -94,6 +79,10 @@ class Changes:
             if "workers" in asked:
                 options["num_workers"] = int(asked["workers"])
                 options["persistent_workers"] = int(asked["workers"]) > 0
+            if "prefetch" in asked:
+                options["prefetch_factor"] = int(asked["prefetch"])
+                if not options.get("num_workers"):  # without any nothing is fetched ahead
+                    options.update(num_workers=2, persistent_workers=True)
             if "pinned" in asked:
                 options["pin_memory"] = True
             if "batch" in asked and options.get("batch_sampler") is None:

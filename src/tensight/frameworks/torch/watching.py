@@ -13,6 +13,7 @@ import torch
 
 from tensight.frameworks.adapter import Array, Sink
 from tensight.frameworks.torch import compiled_switch, statistics
+from tensight.frameworks.torch.lending import Pool
 from tensight.frameworks.torch.measured import Measured
 from tensight.frameworks.torch.shards import local, shard_of
 from tensight.frameworks.torch.statistics import CannotJudge, Job, dtype_name
@@ -20,6 +21,7 @@ from tensight.records import Depth, Kind, Needs, Phase, Source, Stats, TensorInf
 
 _graph_task = torch._C._current_graph_task_id
 _now = time.perf_counter
+_COPIES = Pool()
 
 
 class Watched:
@@ -259,13 +261,14 @@ class Watching:
             shape = local(tensor).shape
         self.sink.observe(watched.id, stats, phase, None if shape == watched.shape else tuple(shape))
         if self.keep and self.sink.wants(watched.id):
-            self.sink.keep(watched.id, to_numpy(tensor))
+            self.sink.keep(watched.id, to_numpy(tensor, soon=self.sink.tap is not None))
 
 
-def to_numpy(tensor: torch.Tensor, *, copy: bool = True) -> Array:
+def to_numpy(tensor: torch.Tensor, *, copy: bool = True, soon: bool = False) -> Array:
     """A copy as NumPy; dtypes NumPy does not have come as float32, which holds them exactly.
 
-    Without `copy` it may stand in the tensor's own memory, for who only looks and keeps nothing.
+    Without `copy` it may stand in the tensor's own memory, for who only looks and keeps nothing. A copy that is given
+    up `soon` leaves its memory to the next one.
     """
     with torch.no_grad():
         values = statistics.readable(tensor) if not tensor.is_complex() else tensor.resolve_conj()
@@ -273,5 +276,5 @@ def to_numpy(tensor: torch.Tensor, *, copy: bool = True) -> Array:
         if values.dtype.is_floating_point and values.dtype not in (torch.float16, torch.float32, torch.float64):
             values = values.to(torch.float32)
         if copy and values.device.type == "cpu":
-            values = values.clone()
+            return _COPIES.copy(values) if soon else values.clone().numpy()
         return values.cpu().numpy()

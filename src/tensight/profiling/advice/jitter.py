@@ -13,6 +13,7 @@ TAIL = 5.0  # a late batch against the median one
 LEAST = 0.005
 MOST_OFTEN = 0.4  # of the batches; more than that are no exceptions
 FEWEST = 3
+AHEAD = 8  # batches for each worker
 
 
 class Jitter(AdviceRule):
@@ -59,8 +60,9 @@ class Jitter(AdviceRule):
                 Evidence("share of slow steps that is data", round(caused, 3)),
             ),
             fix=(
-                "workers with a deeper queue hide it: num_workers=2, prefetch_factor=8, persistent_workers=True",
+                f"workers with a deeper queue hide it: num_workers={loader.workers or 2}, prefetch_factor={AHEAD},"
+                " persistent_workers=True",
                 "look which samples are slow: large files, a cold cache, a rare branch of the transform",
             ),
-            tries=("workers=2",),
+            tries=(f"prefetch={AHEAD}",),
         )

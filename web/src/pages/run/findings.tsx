@@ -43,11 +43,22 @@ function Healthy({ muted }: { muted: number }): JSX.Element {
   const hits = rows.value?.hits.reduce((a, b) => a + b, 0) ?? 0;
   const going = about.row.ended === "running" && control.value?.state !== "ended";
   if (rows.value === null && about.row.steps > 0) return <Empty title="Loading…" />;
+  // A profile is clocked, not watched: to call it healthy would claim what nobody has looked at.
+  if (!going && lastStep.value >= 0 && !coverage && !about.networks.length && hits === 0 && muted === 0)
+    return (
+      <Empty title="Nothing here was watched for faults">
+        <p>
+          {count(lastStep.value + 1, "step")}. If it is a profile, <a {...follow({ tab: "time" })}>its times are here</a>.
+        </p>
+      </Empty>
+    );
   return (
     <Empty
       title={
         lastStep.value < 0
-          ? "Waiting for the first step"
+          ? going
+            ? "Waiting for the first step"
+            : "No step was made"
           : muted > 0
             ? "Nothing but what you have muted"
             : going
