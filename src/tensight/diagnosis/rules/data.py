@@ -341,7 +341,7 @@ class LabelsUnrelated(Rule):
         probe = case.scalars.get("probe/label_information")
         site = case.losses.main()
         chance = case.chance_loss()
-        if probe is None or probe.last > 0 or site is None or chance is None or case.order.updates < 100:
+        if probe is None or probe.last > 0 or site is None or chance is None or case.updates < 100:
             return []
         trend = case.loss.trend()
         # A permutation of one of the two alone is proof; a large network may then learn some samples by heart.
@@ -354,7 +354,7 @@ class LabelsUnrelated(Rule):
                 confidence=0.88 if moved is not None else 0.7,
                 since_step=0,
                 where=where(moved or _loader_source(case) or site.source),
-                why=f"after {plural(case.order.updates, 'update')} the loss is {number(trend.end)}, what"
+                why=f"after {plural(case.updates, 'update')} the loss is {number(trend.end)}, what"
                 f" guessing gives is"
                 f" {number(chance)}; gradients and updates are healthy, and a small probe finds no relation"
                 f" between inputs and"

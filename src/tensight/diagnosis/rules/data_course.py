@@ -120,7 +120,7 @@ class TargetNotNormalised(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         for site in case.losses:
-            if site.function not in REGRESSION_LOSSES or case.order.updates < 50:
+            if site.function not in REGRESSION_LOSSES or case.updates < 50:
                 continue
             low, high = site.number("target_min"), site.number("target_max")
             variance = site.number("target_variance")
@@ -141,7 +141,7 @@ class TargetNotNormalised(Rule):
                 why=f"targets range from {number(low)} to {number(high)}, where networks give values of about 1:"
                 " of such a"
                 f" scale the loss is {number(case.loss.first)} at first and {number(median(latest))} after"
-                f" {plural(case.order.updates, 'update')}, worse than the {number(guess)} that"
+                f" {plural(case.updates, 'update')}, worse than the {number(guess)} that"
                 " the mean of the targets as a constant answer would give",
                 facts=[
                     ("smallest target", low),
