@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,6 +31,18 @@ def test_steps_are_counted_and_not_recorded(tmp_path: Path) -> None:
     assert end.steps == 20
     assert [step.step for step in open_run(tmp_path).steps] == [0]
     assert "only for a loss that is not finite" in end.budget_note
+
+
+def test_steps_that_end_late_are_recorded_as_deep_as_they_were_seen(tmp_path: Path) -> None:
+    sink = asleep(tmp_path)
+    sink.part(Part("optimizer", "unused", "SGD"))
+    sink.looking_since = time.perf_counter()  # as inside of a probe, of which the time counts
+    train(sink, [3.0, 2.0, 1.0])  # that the other one has no part in it shows with the second update
+    assert [(step.step, step.losses, step.depth) for step in open_run(tmp_path).steps] == [
+        (0, (3.0,), Depth.ALL),
+        (1, (2.0,), Depth.ALL),
+    ]
+    assert sink.finish("finished", script_exit=0, crashed=False).steps == 3
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

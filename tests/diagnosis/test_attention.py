@@ -53,6 +53,15 @@ def test_attention_as_it_should_be_has_no_finding(shift: int | None, values: dic
     assert attend(run, **values) == []
 
 
+@pytest.mark.parametrize(
+    ("keys", "faults"), [("1", ["attention_mask_wrong"]), ("0", []), ("0,1", ["attention_mask_wrong"])]
+)
+def test_of_two_sequences_the_one_that_is_not_continued_may_be_seen_whole(keys: str, faults: list[str]) -> None:
+    run = Run()
+    language(run, target_of=1)
+    assert attend(run, future=True, keys_of=keys) == faults
+
+
 def test_one_attention_without_a_mask_beside_a_causal_one_has_no_finding() -> None:
     """The encoder of a translator sees its whole input."""
     run = Run()

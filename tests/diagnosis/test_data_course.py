@@ -32,6 +32,16 @@ def test_a_data_set_that_grows_from_epoch_to_epoch_is_named() -> None:
     assert run.engine.findings[0].where.line == 6
 
 
+@pytest.mark.parametrize(("written", "faults"), [(True, ["stored_data_changes"]), (False, [])])
+def test_where_workers_were_seen_to_write_a_slower_drift_is_enough(written: bool, faults: list[str]) -> None:
+    run = Run()
+    loader(run, workers=2)
+    if written:
+        told = Event("stored_written", part="DataLoader", values={"attribute": "images"}, source=LOADER_LINE)
+        run.train(1.4, events=[told, *run.events()])
+    assert feed(run, 60, lambda at: {"index": at % 10, "std.0": 1.15 ** (at // 10)}) == faults
+
+
 def test_batches_that_differ_as_data_does_have_no_finding() -> None:
     run = Run()
     loader(run)

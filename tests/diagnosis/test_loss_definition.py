@@ -91,6 +91,25 @@ def test_logits_that_happen_to_lie_between_zero_and_one_are_fine() -> None:
     assert run.learn(20).faults() == []
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "faults"), [(0.004, 0.93, ["sigmoid_before_bce_with_logits"]), (0.0, 0.93, []), (-0.3, 0.93, [])]
+)
+def test_of_a_compiled_model_only_the_range_is_known(low: float, high: float, faults: list[str]) -> None:
+    values = {"prediction_min": low, "prediction_max": high, "prediction_from": "", "target_max": 1}
+    run = _with(function="binary_cross_entropy_with_logits", **values)
+    assert run.learn(20, 0.8, 0.71).faults() == faults
+
+
+@pytest.mark.parametrize(("given", "faults"), [(True, ["broadcast_in_loss"]), (False, [])])
+def test_a_residual_that_broadcasts_beside_another_term_is_named_where_the_target_is_given(
+    given: bool, faults: list[str]
+) -> None:
+    operators = "add, mean, pow, sub, add, addmm, tanh, t"
+    shapes = {"prediction_shape": "64x1", "target_shape": "64", "difference_shape": "64x64"}
+    run = _with(function="expression", operators=operators, target_given=given, **shapes)
+    assert run.stall(20, loss=7.8).faults() == faults
+
+
 @pytest.mark.parametrize("function", ["mse_loss", "expression"])
 def test_a_column_against_a_vector_broadcasts_to_a_matrix(function: str) -> None:
     operators = "mean, pow, sub, addmm, relu, t"

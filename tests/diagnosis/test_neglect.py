@@ -28,6 +28,17 @@ def test_a_sampler_with_a_weight_for_each_class_draws_the_first_samples_only() -
     assert "4 weights for 900 samples" in finding.why
 
 
+def test_labels_that_are_alike_since_few_samples_are_drawn_are_no_cause_of_their_own() -> None:
+    run = drawn(4, 900, weighed=4)
+    assert run.loss_values is not None
+    run.loss_values |= {"alike": 3000, "target_distinct": 1, "target_max": 0, "prediction_layer": "addmm"}
+    for at in range(40):
+        values = {"index": at, "drawn": 1200 + 30 * at, "distinct": 4}
+        run.train(0.1, events=[Event("batch", part="DataLoader", values=values), *run.events()])
+    (finding,) = run.end()
+    assert finding.fault == "few_distinct_samples"
+
+
 def test_a_loader_that_begins_anew_with_the_same_random_numbers_gives_one_batch() -> None:
     (finding,) = drawn(30, 900, restarts=True).end()
     assert finding.fault == "same_batch_every_step"
@@ -114,6 +125,14 @@ def test_a_loss_made_from_numbers_reaches_no_parameter() -> None:
 def test_an_encoder_whose_output_nobody_uses_is_named_where_nothing_is_learnt() -> None:
     (finding,) = without_gradients("encoder").stall(120).end()
     assert (finding.fault, finding.where.module) == ("output_not_used", "encoder")
+
+
+def test_updates_of_steps_that_were_slept_through_count() -> None:
+    run = without_gradients("encoder").stall(20)
+    for at in range(20):
+        run.step = 20 + 5 * at
+        run.train(1.4)
+    assert run.faults() == ["output_not_used"]
 
 
 def test_an_output_that_is_not_needed_harms_nobody() -> None:

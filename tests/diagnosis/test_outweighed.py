@@ -94,10 +94,12 @@ def test_what_a_rule_no_longer_says_is_withdrawn_unless_it_lasts(rule: type[Rule
     assert [finding.fault for finding in engine.findings] == said
 
 
-def penalised(fit: list[float], penalty: list[float], chance: float = 1.0) -> list[str]:
-    """A loss that is the sum of an mse_loss and of a penalty, step by step."""
+def penalised(fit: list[float], penalty: list[float], chance: float = 1.0, *, shrinks: bool = False) -> list[str]:
+    """A loss that is the sum of an mse_loss and of a penalty, step by step; under which weights may shrink."""
     run = Run()
     for own, other in zip(fit, penalty):
+        for layer in run.layers:
+            layer.weight *= 0.99 if shrinks else 1.0
         mse = Event("loss", values={"function": "mse_loss", "target_variance": chance, "value": own}, source=FIT)
         values = {"nll": own, "net.kl()": other, "line of nll": "30 nll = …", "line of net.kl()": "31 loss = …"}
         terms = Event("terms", part="net", values=values, source=Source("train.py", 31, "loss = nll + net.kl()"))
@@ -120,3 +122,15 @@ def test_a_large_penalty_beside_a_loss_that_is_learnt_has_no_finding() -> None:
 
 def test_a_small_penalty_beside_a_loss_that_is_not_learnt_is_not_the_cause() -> None:
     assert "penalty_outweighs_loss" not in penalised([1.1] * 200, [0.1 - 0.0003 * at for at in range(200)])
+
+
+@pytest.mark.parametrize(
+    ("penalty", "shrinks", "faults"),
+    [(30.0, True, ["penalty_outweighs_loss"]), (30.0, False, []), (5.0, True, [])],
+    ids=["shrinks them", "leaves them", "is not so large"],
+)
+def test_a_penalty_that_is_seen_to_shrink_the_weights_need_not_be_so_large(
+    penalty: float, shrinks: bool, faults: list[str]
+) -> None:
+    fit = [1.1 - 0.003 * at for at in range(200)]
+    assert penalised(fit, [penalty * (1 - 0.003 * at) for at in range(200)], shrinks=shrinks) == faults

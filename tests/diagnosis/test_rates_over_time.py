@@ -70,6 +70,39 @@ def test_a_rate_that_is_cut_when_nothing_more_falls_is_left_alone() -> None:
     assert cut(falling=False).faults() == []
 
 
+def upwards(mode: str, first: float, at_cut: float, last: float, at_lowest: int = 3) -> Run:
+    """A loss that falls from 0.65 to 0.17, and a scheduler that was given these numbers and has cut the rate thrice."""
+    run = Run(lr=0.05)
+    settings = {"mode": mode, "factor": 0.3, "patience": 1, "readings": 8, "cuts": 3, "cuts_at_lowest": at_lowest}
+    settings |= {"first_metric": first, "metric_at_cut": at_cut, "last_metric": last, "first_cut": 16, "last_cut": 48}
+    for at in range(64):
+        run.lr = 0.05 * 0.3 ** (at // 16)
+        if at == 49:
+            line = Source("train.py", 31, 'ReduceLROnPlateau(optimizer, mode="max")')
+            run.engine.part(Part("scheduler", "ReduceLROnPlateau", "ReduceLROnPlateau", settings, line))
+        run.train(0.17 + 0.48 * 0.95**at)
+    return run
+
+
+def test_a_plateau_that_is_looked_for_upwards_in_a_loss_is_named_long_before_the_rate_is_used_up() -> None:
+    (finding,) = upwards("max", 0.6, 0.38, 0.21).end()
+    assert (finding.fault, finding.since_step, finding.where.line) == ("lr_decays_too_fast", 16, 31)
+
+
+@pytest.mark.parametrize(
+    ("mode", "first", "at_cut", "last", "at_lowest"),
+    [
+        ("min", 0.6, 0.38, 0.21, 0),  # as it should be
+        ("max", 0.9, 0.91, 0.93, 0),  # an accuracy that stands still
+        ("max", 0.95, 0.93, 0.9, 3),  # and one that gets worse
+    ],
+)
+def test_a_plateau_of_an_accuracy_is_left_alone(
+    mode: str, first: float, at_cut: float, last: float, at_lowest: int
+) -> None:
+    assert upwards(mode, first, at_cut, last, at_lowest).faults() == []
+
+
 def test_a_rate_that_peaks_so_high_that_the_weights_are_lost_is_named() -> None:
     layers = [Layer("fc1"), Layer("head")]
     run = Run(layers, lr=1e-3, optimizer="AdamW")

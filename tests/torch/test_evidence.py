@@ -73,6 +73,40 @@ def test_a_mask_of_zeros_and_ones_in_numbers_is_told(watch: Watch) -> None:
     assert [bool(one.get("binary")) for one in sink.kinds("attention")] == [True, False]
 
 
+@pytest.mark.parametrize("from_source", [True, False])
+def test_which_sequence_the_keys_come_from_is_told(watch: Watch, from_source: bool) -> None:
+    class Reading(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.out = nn.Embedding(9, 8), nn.Linear(8, 9)
+
+        def forward(self, source, target):
+            x = self.words(target)
+            keys = self.words(source if from_source else target)
+            return self.out(F.scaled_dot_product_attention(x, keys, keys))
+
+    sink = watch()
+    source, target = torch.arange(12).reshape(2, 6) % 9, torch.arange(12).reshape(2, 6) * 5 % 9
+    Reading()(source, target).sum().backward()
+    assert [one["keys_of"] for one in sink.kinds("attention")] == ["0" if from_source else "1"]
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_weights_over_the_first_dimension_are_told_unless_they_sum_it_up(watch: Watch, pooled: bool) -> None:
+    class Weighing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.score, self.out = nn.Linear(5, 2), nn.Linear(5, 3)
+
+        def forward(self, x):
+            weights = torch.softmax(self.score(x), 0)
+            return self.out(weights.T @ x if pooled else weights.sum(1, keepdim=True) * x)
+
+    sink = watch()
+    Weighing()(torch.randn(12, 5)).pow(2).mean().backward()
+    assert len(sink.kinds("over_rows")) == (0 if pooled else 1)
+
+
 def test_attention_that_looks_at_padding_only_is_told(watch: Watch) -> None:
     sink = watch()
     text = torch.randint(1, 9, (4, 6))
@@ -216,6 +250,29 @@ def test_workers_that_draw_the_same_numbers_are_told(watch: Watch, shared: bool)
         return
     assert (told[0][3]["generator"], told[0][3]["same"], told[0][3]["workers"]) == ("dataset.generator", 2, 2)
     assert told[0][4].code.startswith("self.generator = np.random.RandomState(0)")
+
+
+class Stored(Dataset):
+    """Samples that are augmented, as copies or where they are stored."""
+
+    def __init__(self, copies: bool) -> None:
+        self.images, self.copies = torch.zeros(16, 3), copies
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, at: int) -> torch.Tensor:
+        image = self.images[at].clone() if self.copies else self.images[at]
+        image += torch.randn(3)
+        return image
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_workers_that_write_to_stored_samples_are_told(watch: Watch, copies: bool) -> None:
+    sink = watch()
+    assert len(list(DataLoader(Stored(copies), batch_size=2, num_workers=2))) == 8
+    assert sink.kinds("stored_written") == ([] if copies else [{"attribute": "images"}])
+    assert sink.kinds("workers") == []
 
 
 def test_reading_the_states_of_generators_draws_nothing() -> None:

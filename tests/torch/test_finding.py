@@ -336,6 +336,31 @@ def test_a_scheduler_that_overrides_step_is_told_once(watch: Watch) -> None:
     assert ("scheduler", "ReduceLROnPlateau") in sink.parts
 
 
+def test_what_a_plateau_was_looked_for_in_is_told_with_each_cut_of_the_rate(watch: Watch) -> None:
+    sink = watch()
+    optimizer = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=1.0)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode="max", patience=0)
+    optimizer.step()
+    scheduler.step(3.0)
+    assert "cuts" not in sink.parts["scheduler", "ReduceLROnPlateau"].settings
+    for metric in (2.0, torch.tensor(1.0)):
+        scheduler.step(metric)
+    told = sink.parts["scheduler", "ReduceLROnPlateau"].settings
+    assert (told["mode"], told["cuts"], told["cuts_at_lowest"]) == ("max", 2, 2)
+    assert (told["first_metric"], told["metric_at_cut"], told["last_metric"]) == (3.0, 2.0, 1.0)
+
+
+def test_the_mode_of_a_wrapped_model_is_that_of_the_model_inside(watch: Watch) -> None:
+    sink = watch()
+    net = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
+    wrapped = nn.DataParallel(net, device_ids=[])
+    net.eval()  # the wrapper is left as it was
+    wrapped(torch.ones(1, 2))
+    net.train()
+    wrapped(torch.ones(1, 2))
+    assert [told["training"] for told in sink.kinds("forward")] == [False, True]
+
+
 def test_clipping_tells_norm_and_limit(watch: Watch) -> None:
     sink = watch()
     net = nn.Linear(2, 1, bias=False)

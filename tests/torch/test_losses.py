@@ -143,3 +143,51 @@ def test_the_mode_that_a_backward_pass_ran_in_is_told_with_its_line(watch: Watch
     (event,) = [event for event in sink.events if event[1] == "backward"]
     assert event[3] == {"cleared": True, "training": False}
     assert event[4].code == "net(torch.ones(8, 3)).sum().backward()"
+
+
+@pytest.mark.parametrize("inverse", [True, False])
+def test_how_class_weights_follow_the_labels_is_told(watch: Watch, inverse: bool) -> None:
+    sink = watch()
+    net = nn.Linear(3, 3)
+    target = torch.tensor([0] * 80 + [1] * 15 + [2] * 5)
+    share = torch.bincount(target) / 100
+    F.cross_entropy(net(torch.ones(100, 3)), target, weight=1 / share if inverse else share).backward()
+    (facts,) = losses(sink)
+    assert facts["weight_slope"] == pytest.approx(-1.0 if inverse else 1.0, abs=1e-3)
+    assert (facts["rare_class"], facts["rare_count"], facts["common_class"]) == (2, 5, 0)
+
+
+@pytest.mark.parametrize("weight", [8.0, 0.125])
+def test_how_a_weight_of_positives_follows_the_labels_is_told(watch: Watch, weight: float) -> None:
+    sink = watch()
+    net = nn.Linear(3, 1)
+    target = torch.tensor([[1.0]] * 10 + [[0.0]] * 80)
+    criterion = nn.BCEWithLogitsLoss(pos_weight=torch.tensor([weight]))
+    criterion(net(torch.ones(90, 3)), target).backward()
+    (facts,) = losses(sink)
+    assert facts["weight_slope"] == pytest.approx(-1.0 if weight > 1 else 1.0)
+
+
+def test_losses_of_two_places_count_their_labels_apart(watch: Watch) -> None:
+    sink = watch()
+    net, weights = nn.Linear(3, 2), torch.tensor([0.5, 2.0])
+    often, rarely = torch.tensor([0] * 30 + [1] * 10), torch.tensor([0] * 10 + [1] * 30)
+    first = F.cross_entropy(net(torch.ones(40, 3)), often, weight=weights)
+    second = F.cross_entropy(net(torch.ones(40, 3)), rarely, weight=weights)
+    (first + second).backward()
+    assert [(facts["rare_class"], facts["rare_count"]) for facts in losses(sink)] == [(1, 10), (0, 10)]
+
+
+@pytest.mark.parametrize("kept", ["padding", "words"])
+def test_which_targets_count_is_read_from_the_gradient_of_each_term(watch: Watch, kept: str) -> None:
+    sink = watch()
+    net = nn.Linear(3, 5)
+    target = torch.tensor([1, 2, 3, 4, 0, 0, 0, 0, 0, 0])
+    terms = F.cross_entropy(net(torch.ones(10, 3)), target, reduction="none")
+    mask = target == 0 if kept == "padding" else target != 0
+    (terms * mask).sum().backward()
+    (told,) = sink.kinds("terms_counted")
+    if kept == "padding":
+        assert (told["only"], told["counted"], told["kinds_left_out"]) == (0, 6, 4)
+    else:
+        assert ("only" in told, told["counted"], told["kinds_left_out"]) == (False, 4, 1)

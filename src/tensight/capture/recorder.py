@@ -387,17 +387,18 @@ class Recorder:
     def _end_steps(self, ends: list[int], *, stop: bool = True) -> None:
         cut = 0
         for end in ends:
+            more = end != ends[-1]  # has ended already, and was looked at as deep as it was: there is nothing to choose
             if end == 0:
                 self._end_step(len(self._observations), len(self._events), len(self._losses))
                 self._marks.clear()
             else:
-                self._end_step(*self._marks[end - 1 - cut])
+                self._end_step(*self._marks[end - 1 - cut], more=more)
                 del self._marks[: end - cut]
                 cut = end
         if ends and self.stopping and stop and not self.holds:
             raise StopTraining(0)
 
-    def _end_step(self, observations: int, events: int, losses: int) -> None:
+    def _end_step(self, observations: int, events: int, losses: int, *, more: bool = False) -> None:
         now = self._now()
         seconds = now - self._started
         seen, self._observations = self._observations[:observations], self._observations[observations:]
@@ -445,7 +446,8 @@ class Recorder:
         rest = (self._observations, self._events, self._losses, self._marks)
         self._clear(self._now())
         self._observations, self._events, self._losses, self._marks = rest
-        self._begin_step()
+        if not more:
+            self._begin_step()
 
     def _rest(self) -> StepRecord:
         return StepRecord(

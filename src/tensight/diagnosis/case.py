@@ -158,6 +158,11 @@ class Case:
 
     # what rules ask
 
+    @property
+    def updates(self) -> int:
+        """Updates so far, those of steps that were slept through included: each step ends with one."""
+        return max(self.order.updates, self.last_step + 1) if self.order.updates else 0
+
     def deep(self) -> list[Kept]:
         """The kept steps that were observed, oldest first."""
         merged = {kept.step: kept for kept in (*self._first, *self._spaced, *self._recent)}

@@ -8,7 +8,7 @@ import torch.nn as nn
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=float, default=3e-3)
 parser.add_argument("--warmup", type=int, default=60)
-parser.add_argument("--steps", type=int, default=240)
+parser.add_argument("steps", type=int, nargs="?", default=240)
 parser.add_argument("--batch", type=int, default=32)
 args = parser.parse_args()
 

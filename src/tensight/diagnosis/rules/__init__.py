@@ -10,6 +10,7 @@ from tensight.diagnosis.rules.accumulation import AccumulationNotScaled, Missing
 from tensight.diagnosis.rules.attention import AttentionMaskWrong
 from tensight.diagnosis.rules.attention_scale import AttentionSaturated
 from tensight.diagnosis.rules.casts import CastPingPong, NumbersLost
+from tensight.diagnosis.rules.class_weights import ClassWeightsInverted
 from tensight.diagnosis.rules.clipping import ClearedBeforeStep, ClipAfterStep, ClipTooSmall
 from tensight.diagnosis.rules.collapse import TargetsCollapse
 from tensight.diagnosis.rules.data import (
@@ -55,6 +56,7 @@ from tensight.diagnosis.rules.loss_definition import (
     SoftmaxOverBatchDim,
     SumInsteadOfMean,
 )
+from tensight.diagnosis.rules.loss_mask import LossMaskInverted
 from tensight.diagnosis.rules.loss_reading import OverlapOfRaw, RowsCutAcross, SignedTargets, TargetsOutOfRange
 from tensight.diagnosis.rules.loss_sign import LossSignFlipped, LossUnboundedBelow
 from tensight.diagnosis.rules.mode import BatchNormOfOne, DropoutInEval, EvalModeInTraining, RunningStatisticsLag
@@ -204,6 +206,8 @@ RULES: tuple[type[Rule], ...] = (
     GradientsNeverUsed,
     GradientsNotUnscaled,
     TargetsCollapse,
+    ClassWeightsInverted,
+    LossMaskInverted,
 )
 
 

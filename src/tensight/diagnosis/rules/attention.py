@@ -93,7 +93,12 @@ class AttentionMaskWrong(Rule):
     def _future(self, case: Case, seen: list[tuple[int, Event]]) -> Finding | None:
         """A model that is to predict the next token, and no attention in it that shuts the future."""
         site = predicts_next(case)
-        judged = [(step, event) for step, event in seen if event.values.get("future") is not None]
+        of = None if site is None else site.first.get("target_of")  # of several sequences, the one to be continued
+        judged = [
+            (step, event)
+            for step, event in seen
+            if event.values.get("future") is not None and (of is None or self._own(event, str(of)))
+        ]
         if site is None or not judged or not all(event.values["future"] for _, event in judged):
             return None
         if len({step for step, _ in judged}) < STEPS:
@@ -119,6 +124,12 @@ class AttentionMaskWrong(Rule):
             "mask the future: is_causal=True, or a mask from torch.triu(torch.ones(T, T), 1).bool() that shuts it",
             0.9,
         )
+
+    @staticmethod
+    def _own(event: Event, of: str) -> bool:
+        """Whether the keys come from that sequence; another one may be looked at as a whole."""
+        keys = event.values.get("keys_of")
+        return keys is None or of in str(keys).split(",")
 
     def _say(
         self, event: Event, step: int, title: str, why: str, facts: list[Fact], fix: str, confidence: float

@@ -29,7 +29,7 @@ class TargetsCollapse(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         sites = [site for site in case.losses if site.calls >= CALLS and site.first.get("grad", True)]
-        if case.order.updates < UPDATES or not sites:
+        if case.updates < UPDATES or not sites:
             return
         latest = max(site.first_step for site in sites)
         sites = [site for site in sites if site.last_step >= latest]  # those of an earlier stage are over
@@ -63,7 +63,7 @@ class TargetsCollapse(Rule):
             facts=[
                 ("spread of targets over a batch at first", first),
                 ("spread now", now),
-                ("updates", case.order.updates),
+                ("updates", case.updates),
             ],
             fix=(
                 "stop the gradient through the target: target.detach(), or compute it under torch.no_grad()",

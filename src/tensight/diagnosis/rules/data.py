@@ -29,11 +29,24 @@ def _loader_source(case: Case) -> Source | None:
 
 
 def _float_inputs(kept: Kept) -> list[tuple[Observation, TensorInfo]]:
-    """Inputs that are measured values, not token numbers, masks or states."""
+    """Inputs that are measured values, not token numbers, masks or states.
+
+    Where the parts of a network are called one by one, what goes from one to the next is none: it is no larger than
+    what was made before.
+    """
+    fed = [pair for pair in kept.of_kind("input") if pair[0].phase == "forward"]
+    first: dict[str, Observation] = {}
+    for one, info in fed:
+        if info.network not in first or one.order < first[info.network].order:
+            first[info.network] = one
+    made = [(one.order, info.network, abs_max(one.stats)) for one, info in kept.forward()]
     return [
         (one, info)
-        for one, info in kept.of_kind("input")
-        if one.phase == "forward" and info.dtype.startswith(("float", "bfloat")) and one.stats.count > 1
+        for one, info in fed
+        if info.dtype.startswith(("float", "bfloat")) and one.stats.count > 1
+        if not info.node
+        or one is first[info.network]
+        or all(size < abs_max(one.stats) for order, name, size in made if order < one.order and name == info.network)
     ]
 
 
@@ -328,7 +341,7 @@ class LabelsUnrelated(Rule):
         probe = case.scalars.get("probe/label_information")
         site = case.losses.main()
         chance = case.chance_loss()
-        if probe is None or probe.last > 0 or site is None or chance is None or case.order.updates < 100:
+        if probe is None or probe.last > 0 or site is None or chance is None or case.updates < 100:
             return []
         trend = case.loss.trend()
         # A permutation of one of the two alone is proof; a large network may then learn some samples by heart.
@@ -341,7 +354,7 @@ class LabelsUnrelated(Rule):
                 confidence=0.88 if moved is not None else 0.7,
                 since_step=0,
                 where=where(moved or _loader_source(case) or site.source),
-                why=f"after {plural(case.order.updates, 'update')} the loss is {number(trend.end)}, what"
+                why=f"after {plural(case.updates, 'update')} the loss is {number(trend.end)}, what"
                 f" guessing gives is"
                 f" {number(chance)}; gradients and updates are healthy, and a small probe finds no relation"
                 f" between inputs and"

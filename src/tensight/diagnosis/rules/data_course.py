@@ -15,6 +15,7 @@ from tensight.diagnosis.words import median, number, plural, where
 from tensight.records import Finding
 
 DRIFT = 3.0  # times, from the first to the last part of a run
+SEEN_DRIFT = 1.3  # where workers were seen to write to what is stored: each has a copy, and changes a part of it
 PARTS = 4
 JUMP = 50.0  # times the usual largest value
 LARGE_TARGET = 1e3
@@ -26,7 +27,10 @@ class StoredDataChanges(Rule):
     fault = "stored_data_changes"
     category = "data"
     finds = "A data set whose samples drift from epoch to epoch, since something changes them in place."
-    evidence = ("spread of batches over the run, in the order they came",)
+    evidence = (
+        "spread of batches over the run, in the order they came",
+        "tensors of the data set that workers write to",
+    )
     explains = frozenset({"exploding_activation", "lr_too_high", "dead_relu", "exploding_gradient"}) | NONFINITE
     every = 25
 
@@ -42,8 +46,12 @@ class StoredDataChanges(Rule):
             if not (rising or falling) or min(parts[0], parts[-1]) <= 0:
                 continue
             ratio = max(parts[0], parts[-1]) / min(parts[0], parts[-1])
-            if ratio < DRIFT:
+            into = next((event for _, event in case.noted.of("stored_written") if event.part == name), None)
+            if ratio < (DRIFT if into is None else SEEN_DRIFT):
                 continue
+            written = (
+                f"dataset.{into.values.get('attribute')} is written to while samples are fetched. " if into else ""
+            )
             part = case.parts.get(("loader", name))
             network = next(iter(case.trained()), "")
             yield self.finding(
@@ -57,9 +65,8 @@ class StoredDataChanges(Rule):
                     network=network or None,
                 ),
                 why=f"the spread (std) of the batches went steadily from {number(parts[0])} to {number(parts[-1])} over"
-                f" {plural(seen.restarts, 'epoch')}: the data drifts. Samples are changed in place where they are"
-                f" stored, as"
-                " x *= … or x += … on what the data set returns does, so each epoch changes them again",
+                f" {plural(seen.restarts, 'epoch')}: the data drifts. {written}Samples are changed in place where they"
+                " are stored, as x *= … or x += … on what the data set returns does, so each epoch changes them again",
                 facts=[
                     ("std of batches in the first quarter", parts[0]),
                     ("in the last quarter", parts[-1]),
@@ -120,7 +127,7 @@ class TargetNotNormalised(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         for site in case.losses:
-            if site.function not in REGRESSION_LOSSES or case.order.updates < 50:
+            if site.function not in REGRESSION_LOSSES or case.updates < 50:
                 continue
             low, high = site.number("target_min"), site.number("target_max")
             variance = site.number("target_variance")
@@ -141,7 +148,7 @@ class TargetNotNormalised(Rule):
                 why=f"targets range from {number(low)} to {number(high)}, where networks give values of about 1:"
                 " of such a"
                 f" scale the loss is {number(case.loss.first)} at first and {number(median(latest))} after"
-                f" {plural(case.order.updates, 'update')}, worse than the {number(guess)} that"
+                f" {plural(case.updates, 'update')}, worse than the {number(guess)} that"
                 " the mean of the targets as a constant answer would give",
                 facts=[
                     ("smallest target", low),

@@ -29,7 +29,7 @@ class InputTooSmall(Rule):
         trend = case.loss.trend()
         if not case.beginning or probe is None or probe.last <= 0 or chance is None or trend is None:
             return
-        if case.order.updates < UPDATES or trend.end < 0.9 * chance:
+        if case.updates < UPDATES or trend.end < 0.9 * chance:
             return
         fed = [
             (one.stats, info)
@@ -52,7 +52,7 @@ class InputTooSmall(Rule):
             ),
             why=f"input values range from {number(stats.min)} to {number(stats.max)} (std {number(stats.std)}), where"
             " networks expect a spread of about 1: biases and norms outweigh data of such a scale. A small probe"
-            f" finds the labels in these inputs, but after {plural(case.order.updates, 'update')} the loss is"
+            f" finds the labels in these inputs, but after {plural(case.updates, 'update')} the loss is"
             f" {number(trend.end)} and guessing gives {number(chance)}. Data that is scaled twice (divided by 255 and"
             " again) looks like this",
             facts=[

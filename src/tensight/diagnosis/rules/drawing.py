@@ -21,7 +21,7 @@ class FewSamplesDrawn(Rule):
     category = "data"
     finds = "A loader that draws the same few samples of its data set again and again, and never the others."
     evidence = ("numbers of the samples that the sampler names", "samples in the data set and in the sampler")
-    explains = frozenset({"same_batch_every_step", "labels_shuffled_against_inputs"})
+    explains = frozenset({"same_batch_every_step", "labels_shuffled_against_inputs", "constant_labels"})
     every = 10
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:

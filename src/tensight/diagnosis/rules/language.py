@@ -87,6 +87,8 @@ class PaddingNotIgnored(Rule):
             most, share = site.first.get("target_most"), site.first.get("target_most_share")
             if site.first.get("target_shift") != 1 or site.calls < 3 or not isinstance(share, float):
                 continue
+            if site.first.get("reduction") == "none":
+                continue  # the program weighs each token itself
             if most in paddings and share > MUCH and site.first.get("ignore_index") != most:
                 yield self.finding(
                     "padding is counted in the loss",

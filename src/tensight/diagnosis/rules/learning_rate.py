@@ -355,17 +355,28 @@ class LrDecaysTooFast(Rule):
     fault = "lr_decays_too_fast"
     category = "lr-schedule"
     finds = "A schedule that brings the learning rate to a thousandth early in the run, as one stepped too often does."
-    evidence = ("learning rate over the steps", "how often the scheduler steps", "course of the loss after it")
+    evidence = (
+        "learning rate over the steps",
+        "how often the scheduler steps, and what a plateau is looked for in",
+        "course of the loss after it",
+    )
     explains = frozenset({"lr_too_low"})
-    every = 0
+    every = 25
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         part, _, kind = _optimizer(case)
         lr = case.lr(part.name) if part is not None else None
-        if part is None or lr is None or case.steps < 40 or not lr.most > 0 or not 0 < lr.last < 1e-3 * lr.most:
+        if part is None or lr is None or not lr.most > 0:
+            return []
+        upwards = next(
+            (one for (noun, _), one in case.parts.items() if noun == "scheduler" and _upwards(case, one)), None
+        )
+        if upwards is not None:
+            return [self._say_upwards(case, upwards, lr)]
+        if not final or case.steps < 40 or not 0 < lr.last < 1e-3 * lr.most:
             return []
         gone = next((step for step, value in lr.points if value < 1e-3 * lr.most), None)
-        if gone is None or case.last_step - gone < 0.5 * case.steps:
+        if gone is None or case.last_step - gone < 0.5 * case.last_step:
             return []
         trend = case.loss.trend(since=gone)
         chance = case.chance_loss()
@@ -390,6 +401,26 @@ class LrDecaysTooFast(Rule):
             )
         ]
 
+    def _say_upwards(self, case: Case, scheduler: Part, lr: Series) -> Finding:
+        first, last, cuts = (scheduler.settings.get(name) for name in ("first_metric", "last_metric", "cuts"))
+        return self.finding(
+            f'{scheduler.type} with mode="max" cuts the learning rate because the loss falls',
+            confidence=0.9,
+            since_step=_whole(scheduler.settings.get("first_cut")),
+            where=where(case.order.schedulers.get(scheduler.name) or scheduler.source, op=f"{scheduler.type}.step"),
+            why=f'{scheduler.type} with mode="max" waits for its number to rise, but it is given the loss, which fell'
+            f" from {number(_float(first))} to {number(_float(last))}: it takes that for no progress and has cut the"
+            f" learning rate {plural(_whole(cuts), 'time')}, from {number(lr.most)} to {number(lr.last)}, while the"
+            " loss was lower than ever. The rate is soon too low to learn with",
+            facts=[
+                ("first number it was given", _float(first)),
+                ("latest", _float(last)),
+                ("cuts of the rate", _whole(cuts)),
+                ("of which when it was lower than ever", _whole(scheduler.settings.get("cuts_at_lowest"))),
+            ],
+            fix=('watch a loss with mode="min"; mode="max" is for an accuracy',),
+        )
+
     @staticmethod
     def _cut_short(case: Case, lr: Series) -> bool:
         """Whether the loss was still falling when the rate was first cut."""
@@ -410,3 +441,31 @@ class LrDecaysTooFast(Rule):
             "A scheduler that is made for epochs but stepped after each batch does this",
             "call scheduler.step() once per epoch, or give it the number of steps instead of epochs",
         )
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _float(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else math.nan
+
+
+def _upwards(case: Case, scheduler: Part) -> bool:
+    """Whether a scheduler waits for a loss to rise: it cuts the rate each time that it is lower than ever.
+
+    That it is given the loss, and not an accuracy that gets worse, shows in the number: it is as large.
+    """
+    told = scheduler.settings
+    cuts, lowest = _whole(told.get("cuts")), _whole(told.get("cuts_at_lowest"))
+    if told.get("mode") != "max" or cuts < 2 or lowest < max(2, 0.7 * cuts):
+        return False
+    first, last = _float(told.get("first_metric")), _float(told.get("last_metric"))
+    if not 0 < last < 0.95 * first:
+        return False
+    pairs = ((told.get("first_cut"), told.get("metric_at_cut")), (told.get("last_cut"), last))
+    for step, metric in pairs:
+        before = [value for at_step, value in case.loss.points if at_step <= _whole(step)][-10:]
+        if len(before) < 3 or not 0.5 * median(before) < _float(metric) < 2 * median(before):
+            return False
+    return True

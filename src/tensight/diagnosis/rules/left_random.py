@@ -32,7 +32,7 @@ def drawn(case: Case, entry: Entry) -> bool:
 def without_gradients(rule: Rule, case: Case, *, final: bool) -> list[Finding]:
     """What `rule` says of a network that stands random for the most part, while the rest learns hardly anything."""
     trend = case.loss.trend()
-    if not final or case.order.updates < STEPS or trend is None or not trend.fall < LEARNT:
+    if not final or case.updates < STEPS or trend is None or not trend.fall < LEARNT:
         return []
     findings = []
     for network in case.trained():
@@ -70,7 +70,7 @@ def _say(rule: Rule, case: Case, network: str, left: list[Entry], part: Part, be
         where=where(part.source, module=place, parameter=left[0].name, network=network),
         why=f"{plural(len(left), 'layer')} of {called(place)} ({some([entry.name for entry in left])};"
         f" {number(100 * share)} % of the weights) run in every step and may be trained, but are in no"
-        f" optimizer{at(part.source)}: after {plural(case.order.updates, 'update')} they are random as they were"
+        f" optimizer{at(part.source)}: after {plural(case.updates, 'update')} they are random as they were"
         f" made, and what is left has brought the loss from {number(begin)} to {number(end)} only",
         facts=[
             ("layers in no optimizer", len(left)),

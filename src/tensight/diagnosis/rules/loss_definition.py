@@ -25,6 +25,8 @@ NOT_LEARNING = frozenset(
 )
 LIKELIHOODS = frozenset({"nll_loss", "ctc_loss"})  # that are given log-probabilities
 CALLS = 2  # how often a call must look like this
+LOOKS = 12  # and where its range is all that is known
+NEAR_ZERO, HALF = 0.02, 0.5  # of probabilities that were learnt from
 
 
 def maker(case: Case, *kinds: str) -> TensorInfo | None:
@@ -299,9 +301,18 @@ class SigmoidBeforeBceWithLogits(Rule):
                 continue
             if site.prediction_min < 0 or site.prediction_max > 1:
                 continue
-            if site.made_by == "sigmoid" or (not site.made_by and self._is_last_output(case, site)):
+            unknown = not site.made_by and (self._is_last_output(case, site) or self._never_crosses(site))
+            if site.made_by == "sigmoid" or unknown:
                 findings.append(self._say(case, site))
         return findings
+
+    @staticmethod
+    def _never_crosses(site: LossSite) -> bool:
+        """Values that go as near to 0 as they like and never below, nor above 1: of a compiled model no more is seen.
+
+        Logits that are pushed down this far go on.
+        """
+        return site.calls >= LOOKS and 0 < site.prediction_min < NEAR_ZERO and site.prediction_max > HALF
 
     @staticmethod
     def _is_last_output(case: Case, site: LossSite) -> bool:
@@ -366,19 +377,11 @@ class BroadcastInLoss(Rule):
             return False
         names = [name.strip() for name in operators.split(",")] if isinstance(operators, str) else []
         difference = next((at for at, name in enumerate(names) if name in ("sub", "rsub")), len(names))
-        # Nearest to the loss first: what stands before the difference is done to it.
-        return set(names[:difference]) <= {
-            "mean",
-            "sum",
-            "pow",
-            "abs",
-            "square",
-            "mul",
-            "div",
-            "sqrt",
-            "view",
-            "squeeze",
-        }
+        # Nearest to the loss first: what stands before the difference is done to it. Another term may be added to a
+        # distance from something given; predictions that are compared with each other may all be on purpose.
+        usual = {"mean", "sum", "pow", "abs", "square", "mul", "div", "sqrt", "view", "squeeze"}
+        added = {"add"} if site.first.get("target_given") is True else set()
+        return set(names[:difference]) <= usual | added
 
     @staticmethod
     def _grown(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -18,6 +18,9 @@ WORSE = 1.5  # times the best that the loss had been
 SPIKE = 3.0  # times the loss before
 PER_UPDATE = 0.5  # calls of a scheduler
 LOW, HIGH = 0.1, 0.8  # of the highest rate: it has come down, and is up again
+SHORT = 20  # updates: nobody plans a swing of so few, but trainings have so few epochs
+PER_EPOCH = 0.5  # of the batches of an epoch, where they are known
+SHAKEN = 1.2  # times the loss at the lowest rate
 DAMAGE = ("dead_relu", "exploding_gradient", "exploding_activation", "lr_too_high")
 
 
@@ -109,6 +112,8 @@ class LrRisesAgain(Rule):
         lowest, rises = self._rises(lr.points)
         if lowest is None or not rises:
             return
+        if not self._counts_epochs(case, float(end)) and not (final and self._ends_high(case, lr.points)):
+            return  # weights are kept at each bottom, or the last swing ends there
         source = next(iter(case.order.schedulers.values()), None) or cosine[0].source
         per_step = case.order.scheduler_steps / max(1, case.order.updates)
         yield self.finding(
@@ -133,6 +138,24 @@ class LrRisesAgain(Rule):
             ),
             confirm=("print the learning rate over the steps",),
         )
+
+    @staticmethod
+    def _counts_epochs(case: Case, end: float) -> bool:
+        """Whether a swing is so short that its end was hardly given in updates."""
+        told = [part.settings.get("batches") for (kind, _), part in case.parts.items() if kind == "loader"]
+        epochs = [float(one) for one in told if isinstance(one, (int, float)) and one > 1]
+        return end <= (PER_EPOCH * max(epochs) if epochs else SHORT)
+
+    @staticmethod
+    def _ends_high(case: Case, points: Sequence[tuple[int, float]]) -> bool:
+        """Whether the training ends near the highest rate, with a loss that had been lower at the lowest."""
+        most = max(rate for _, rate in points)
+        if points[-1][1] < HIGH * most:
+            return False
+        low = {step for step, rate in points if rate <= LOW * most}
+        settled = [value for step, value in case.loss.points if step in low]
+        latest = [value for _, value in case.loss.points[-max(5, len(settled) // 4) :]]
+        return bool(settled) and median(latest) > SHAKEN * median(settled[-max(5, len(settled) // 4) :])
 
     @staticmethod
     def _rises(points: Sequence[tuple[int, float]]) -> tuple[int | None, int]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.losses import CLASS_LOSSES, LossSite
 from tensight.diagnosis.rule import Rule
+from tensight.diagnosis.rules.weight_decay import shrunk_layer
 from tensight.diagnosis.terms import Term
 from tensight.diagnosis.words import median, number, plural, where
 from tensight.records import Finding
@@ -21,6 +22,9 @@ STUCK = 0.97  # what is left of guessing where nothing was
 LONG = 150  # steps after which a penalty that drowns the loss has shown it
 NEAR = 0.7  # of guessing: what was learnt at first is being lost again, or never was much
 LOOKS = 8  # at the terms of a loss
+SHRINKING = 20.0  # times the loss, at every look, of a penalty that is seen to shrink most weights
+SHRUNK = 0.3  # of their first size
+HARDLY = 0.4  # of guessing: beside such a penalty little is learnt
 
 
 class SumOutweighs(Rule):
@@ -73,12 +77,12 @@ class PenaltyOutweighs(Rule):
     fault = "penalty_outweighs_loss"
     category = "loss-definition"
     finds = "A penalty added to the loss that is a hundred times as large as it: the loss stays as good as guessing."
-    evidence = ("values of the terms that the loss is added up from", "what guessing would cost")
+    evidence = ("values of the terms that the loss is added up from", "what guessing would cost", "size of weights")
     explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "sum_instead_of_mean"})
     every = 25
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
-        if case.steps < LONG:
+        if case.updates < LONG:
             return
         sites = {site.source: site for site in case.losses if site.source is not None}
         lines = {(source.file, source.line): site for source, site in sites.items()}
@@ -89,25 +93,48 @@ class PenaltyOutweighs(Rule):
                 guessing = site.chance() if site is not None else None
                 if site is None or guessing is None or len(late) < 2 or fit.values.count < LOOKS:
                     continue
-                if median(late) < NEAR * guessing:
+                if median(late) < HARDLY * guessing:
                     continue
                 for other in terms.values():
-                    if (other.source.file, other.source.line) not in lines and _drowns(other, fit):
+                    if other is fit or (other.source.file, other.source.line) in lines:
+                        continue
+                    if _drowns(other, fit) and median(late) >= NEAR * guessing:
                         yield self._say(other, fit, site)
                         return
+                    shrunk = self._shrinks(case, other, fit)
+                    if shrunk is not None:
+                        yield self._say(other, fit, site, shrunk)
+                        return
 
-    def _say(self, penalty: Term, fit: Term, site: LossSite) -> Finding:
+    @staticmethod
+    def _shrinks(case: Case, penalty: Term, fit: Term) -> tuple[str, float, int] | None:
+        """The layer that shrank the most, where a term far larger than the loss falls and most weights with it."""
+        if not _drowns(penalty, fit, SHRINKING):
+            return None
+        found = [shrunk_layer(case, part, SHRUNK) for part in case.optimizers()]
+        return found[0] if len(found) == 1 else None
+
+    def _say(self, penalty: Term, fit: Term, site: LossSite, shrunk: tuple[str, float, int] | None = None) -> Finding:
         begin, now = penalty.values.first, penalty.values.last
+        if shrunk is None:
+            advice = (
+                "A penalty over all weights, such as a KL term or a norm, must be scaled down: divided by the number of"
+                " samples, or weighed with a small factor"
+            )
+        else:
+            advice = (
+                f"It pulls the weights to zero, as a weight decay that is too large does: {shrunk[0]} has"
+                f" {number(shrunk[1] * 100)} % of its first size"
+            )
         return self.finding(
-            f"{penalty.name} outweighs {fit.name}, which is not learnt",
+            f"{penalty.name} outweighs {fit.name}, which is {'not' if shrunk is None else 'hardly'} learnt",
             confidence=0.85,
             since_step=penalty.values.first_step,
             where=where(penalty.source),
             why=f"the loss is a sum in which the term {penalty.name} is {number(begin)} at first and {number(now)} now,"
             f" {number(begin / abs(fit.values.first or 1e-30))} times as large as {fit.name} ({site.function}): its"
             f" gradients dominate, and {fit.name} is still at {number(fit.values.last)} where guessing costs"
-            f" {number(site.chance() or 0.0)}. A penalty over all weights, such as a KL term or a norm, must be scaled"
-            " down: divided by the number of samples, or weighed with a small factor",
+            f" {number(site.chance() or 0.0)}. {advice}",
             facts=[
                 (f"first {penalty.name}", begin),
                 (f"latest {penalty.name}", now),
@@ -119,11 +146,11 @@ class PenaltyOutweighs(Rule):
         )
 
 
-def _drowns(penalty: Term, fit: Term) -> bool:
+def _drowns(penalty: Term, fit: Term, times: float = TIMES) -> bool:
     """Whether one term was far larger at every look, and has fallen meanwhile."""
     own, other = dict(penalty.values.points), dict(fit.values.points)
     falls = 0 < penalty.values.last < 0.9 * penalty.values.first
-    return falls and all(own[step] > TIMES * abs(other[step]) for step in own.keys() & other.keys())
+    return falls and all(own[step] > times * abs(other[step]) for step in own.keys() & other.keys())
 
 
 def _terms(site: LossSite) -> int:

@@ -128,7 +128,7 @@ class OutputNotUsed(Rule):
     every = 0
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
-        if min(case.deep_steps, case.order.backwards) < STEPS or case.order.updates < LONG:
+        if min(case.deep_steps, case.order.backwards) < STEPS or case.updates < LONG:
             return
         for network in case.trained():
             ran = case.ran(network)

@@ -38,37 +38,10 @@ class WeightDecayTooLarge(Rule):
             trend = case.loss.trend()
             if trend is None or trend.fall > 0.1:
                 continue
-            shrunk = self._shrunk(case, part)
+            shrunk = shrunk_layer(case, part)
             if shrunk is not None:
                 findings.append(self._say(case, part, float(decay), float(rate), steps, shrunk))
         return findings
-
-    @staticmethod
-    def _shrunk(case: Case, part: Part) -> tuple[str, float, int] | None:
-        """The layer that shrank the most, when most of them did; and since when it was a half."""
-        latest = case.latest(1)
-        held = {name.partition(":")[2] for name in part.parameters}
-        found, total = [], 0
-        for network in case.trained():
-            for entry in case.layers(network):
-                begin = mean_at_start(case, entry)
-                now = latest[0].weight(entry) if latest else None
-                if entry.name not in held or not begin or now is None or now.abs_mean is None:
-                    continue
-                total += 1
-                if now.abs_mean < SHRUNK * begin:
-                    half = next(
-                        (
-                            k.step
-                            for k in case.deep()
-                            if (s := k.weight(entry)) is not None and (s.abs_mean or 0) < begin / 2
-                        ),
-                        case.last_step,
-                    )
-                    found.append((entry.name, now.abs_mean / begin, half))
-        if not found or len(found) < 0.6 * total:
-            return None
-        return min(found, key=lambda one: one[1])
 
     def _say(
         self, case: Case, part: Part, decay: float, rate: float, steps: int, shrunk: tuple[str, float, int]
@@ -92,3 +65,30 @@ class WeightDecayTooLarge(Rule):
             facts=[("weight decay", decay), ("learning rate", rate), (f"size of {name} against the start", share)],
             fix=(f"lower weight_decay{at(part.source)}: 1e-4 to 1e-2 is usual",),
         )
+
+
+def shrunk_layer(case: Case, part: Part, below: float = SHRUNK) -> tuple[str, float, int] | None:
+    """The layer that shrank the most, when most of them did; and since when it was a half."""
+    latest = case.latest(1)
+    held = {name.partition(":")[2] for name in part.parameters}
+    found, total = [], 0
+    for network in case.trained():
+        for entry in case.layers(network):
+            begin = mean_at_start(case, entry)
+            now = latest[0].weight(entry) if latest else None
+            if entry.name not in held or not begin or now is None or now.abs_mean is None:
+                continue
+            total += 1
+            if now.abs_mean < below * begin:
+                half = next(
+                    (
+                        k.step
+                        for k in case.deep()
+                        if (s := k.weight(entry)) is not None and (s.abs_mean or 0) < begin / 2
+                    ),
+                    case.last_step,
+                )
+                found.append((entry.name, now.abs_mean / begin, half))
+    if not found or len(found) < 0.6 * total:
+        return None
+    return min(found, key=lambda one: one[1])

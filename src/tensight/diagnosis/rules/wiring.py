@@ -129,7 +129,7 @@ class UnregisteredParameters(Rule):
             facts=[
                 ("parameters that are not registered", len(loose)),
                 ("values in them", size),
-                ("updates so far", case.order.updates),
+                ("updates so far", case.updates),
             ],
             fix=(f"use {many} for {called(place)} instead of a plain list",),
             confirm=("print the parameters of the model: these are missing",),
@@ -232,7 +232,7 @@ class StaleOptimizer(Rule):
             f" (deepcopy) of {network}, and the optimizer was built on the wrong one, so no weight has moved",
             facts=[
                 ("parameters with gradients that no optimizer holds", len(homeless)),
-                ("updates so far", case.order.updates),
+                ("updates so far", case.updates),
             ],
             fix=(f"build the optimizer on the network that is trained: {network}.parameters(){at(part.source)}",),
         )
@@ -256,7 +256,7 @@ class StaleOptimizer(Rule):
             facts=[
                 ("tensors in the optimizer that are in no model", part.unknown_parameters),
                 ("parameters that run and that no optimizer holds", len(homeless)),
-                ("updates so far", case.order.updates),
+                ("updates so far", case.updates),
             ],
             fix=(
                 "build the optimizer after the model is final, or add the new parameters with"

@@ -87,6 +87,7 @@ class TorchAdapter:
         self.calls.fed = losses.fed
         self.backward.scale_of = scaling.scale_of
         self.backward.on_root.append(losses.root)
+        self.backward.on_root.append(attention.root)
         self.backward.on_root.append(Terms(watching).root)
         self.backward.holds_parameters = self._is_trained_by_an_optimizer
         self.backward.has_optimizer = lambda: len(self.optimizers.known) > 0

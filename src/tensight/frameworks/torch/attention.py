@@ -14,6 +14,8 @@ import torch.nn.functional as F
 
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source
+from tensight.frameworks.torch.attention_keys import key_node, tokens_behind
+from tensight.frameworks.torch.pooled import is_pooled
 from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.watching import Watching
 from tensight.records import Source
@@ -35,6 +37,7 @@ class Attention:
         self._tokens = tokens
         self._step = -1
         self._told = 0
+        self._over_first: list[tuple[Any, dict[str, Value], Source | None]] = []  # until a loss shows what for
         self._inside = False  # of nn.MultiheadAttention, which calls the others
         self.drops: Callable[[float, str], None] | None = None  # told when attention drops weights at random
         patches.wrap(F, "scaled_dot_product_attention", self._around_product)
@@ -72,7 +75,7 @@ class Attention:
             values |= _of_mask(mask, keep=True)
             values |= self._padding(_columns(mask, columns, keep=True))
         values["future"] = not causal and (mask is None or bool(values.get("future", True)))
-        self._tell(values, rows, columns)
+        self._tell(values, rows, columns, keys=key.grad_fn)
 
     def _around_heads(self, original: Any) -> Any:
         watching = self.watching
@@ -103,7 +106,7 @@ class Attention:
             values |= self._padding(_columns(padding, key.shape[0], keep=False))
         causal = bool(kwargs.get("is_causal")) and mask is None
         values["future"] = not causal and (mask is None or bool(values.get("future", True)))
-        self._tell(values, query.shape[0], key.shape[0])
+        self._tell(values, query.shape[0], key.shape[0], keys=key.grad_fn)
 
     # a softmax of the user's own
 
@@ -126,13 +129,16 @@ class Attention:
                 values["past"] = bool((weights.tril(-1) > 0).any())
             open_ = result.detach().reshape(result.shape[0], -1, columns).amax(1) > 0
             values |= self._padding(open_)
-        self._tell(values, rows, columns, source)
+        self._tell(values, rows, columns, source, key_node(result))
 
     def _over_rows(self, result: torch.Tensor, function: str, source: Source | None) -> None:
-        """Weights that add up to 1 over the first dimension: which may be the samples, that is for others to judge."""
+        """Weights that add up to 1 over the first dimension: which may be the samples, that is for others to judge.
+
+        What they are for is seen when the loss is known.
+        """
         size = result.shape[0] if result.dim() > 1 else 0
         square = result.dim() == 2 and result.shape[1] == size  # each with each: both ways are usual
-        if size < FEWEST or result.numel() == size or square or not result.requires_grad:
+        if size < FEWEST or result.numel() == size or square or result.grad_fn is None:
             return
         self._told += 1
         watching = self.watching
@@ -140,7 +146,17 @@ class Attention:
         shape = "x".join(str(length) for length in result.shape)
         values: dict[str, Value] = {"function": function, "size": size, "shape": shape}
         values["module"] = "" if entry is None else entry.path
-        watching.sink.event("over_rows", watching.network, values, source or user_source())
+        self._over_first.append((result.grad_fn, values, source or user_source()))
+
+    def root(self, root: torch.Tensor, scale: float) -> None:
+        """A backward pass begins."""
+        weights, self._over_first = self._over_first, []
+        for made, values, source in weights:
+            pooled = is_pooled(root, made, int(str(values["size"])))
+            if pooled is None and self.watching.sink.step == self._step:
+                self._over_first.append((made, values, source))  # there may be another loss in this step
+            elif pooled is False:  # one set, weighed whole, is no batch
+                self.watching.sink.event("over_rows", self.watching.network, values, source)
 
     # inside
 
@@ -150,21 +166,26 @@ class Attention:
             return False
         if step != self._step:
             self._step, self._told = step, 0
+            self._over_first.clear()
         return self._told < _MOST_OF_A_STEP
 
     def _padding(self, open_: torch.Tensor | None) -> dict[str, Value]:
         """Whether only padding is looked at: open positions all hold one token, shut ones hold many."""
         if open_ is None or not 0 < int(open_.sum()) < open_.numel():
             return {}
+        # A sample without padding, all of it shut by the same large number, is looked at evenly: it shows nothing.
+        partly = open_.any(-1) & ~open_.all(-1)
         for tokens in self._tokens():
-            if tokens.shape != open_.shape:
+            if tokens.shape != open_.shape or not bool(partly.any()):
                 continue
-            seen, hidden = tokens[open_], tokens[~open_]
+            seen, hidden = tokens[partly][open_[partly]], tokens[partly][~open_[partly]]
             inverted = int(seen.min()) == int(seen.max()) and torch.unique(hidden).numel() > 2
             return {"only_padding": inverted, "token": int(seen[0])} if inverted else {"only_padding": False}
         return {}
 
-    def _tell(self, values: dict[str, Value], rows: int, columns: int, source: Source | None = None) -> None:
+    def _tell(
+        self, values: dict[str, Value], rows: int, columns: int, source: Source | None = None, keys: Any = None
+    ) -> None:
         if rows < FEWEST and "only_padding" not in values:
             return  # no sequence; whoever asks with one query may still look at padding
         self._told += 1
@@ -173,6 +194,9 @@ class Attention:
         values |= {"rows": rows, "columns": columns, "module": "" if entry is None else entry.path}
         if rows != columns:
             values["future"] = None  # positions of two sequences: which lies ahead is not known
+        tokens = self._tokens()
+        if values.get("future") and len(tokens) > 1:
+            values["keys_of"] = tokens_behind(keys, tokens)
         watching.sink.event("attention", watching.network, values, source or user_source())
 
 

@@ -20,7 +20,7 @@ from tensight.frameworks.torch.nested import tensors
 from tensight.frameworks.torch.networks import Entry, Networks
 from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.watching import Scope, Watched, Watching
-from tensight.frameworks.torch.wrappers import WRAPPERS
+from tensight.frameworks.torch.wrappers import WRAPPERS, stripped
 from tensight.records import Kind
 from tensight.records.event import Value
 
@@ -124,9 +124,11 @@ class Calls:
         watching.phase = "forward" if grad else "evaluation"
         watching.network = entry.network
         sink = watching.sink
-        sink.forward(entry.network, module.training)
+        # Who switches the model inside a wrapper leaves the wrapper as it was: what the model does is what counts.
+        training = stripped(module).training
+        sink.forward(entry.network, training)
         batch = _batch_size(args, kwargs)
-        values: dict[str, Value] = {"training": module.training, "grad": grad, "batch": batch}
+        values: dict[str, Value] = {"training": training, "grad": grad, "batch": batch}
         if grad and any(isinstance(one, torch.Tensor) and one.requires_grad for one in args):
             values["input_requires_grad"] = True
         if grad and watching.deep and batch is not None and batch >= _ROWS:

@@ -51,7 +51,7 @@ class Loaders:
         self.known: IdentityMap[DataLoader, Feeding] = IdentityMap()
         self._of_iterator: IdentityMap[Any, Feeding] = IdentityMap()
         self._names: set[str] = set()
-        self._seeds = WorkerSeeds(watching, patches, self._same_numbers)
+        self._seeds = WorkerSeeds(watching, patches, self._same_numbers, self._written)
         patches.wrap(DataLoader, "__init__", self._around_init)
         patches.wrap(DataLoader, "__iter__", self._around_iter)
         patches.wrap(_BaseDataLoaderIter, "__next__", self._around_next)
@@ -190,6 +190,11 @@ class Loaders:
         if feeding is not None:
             values: dict[str, Value] = {"generator": name, "same": workers, "workers": of}
             self.watching.sink.event("workers", feeding.name, values, source or feeding.source)
+
+    def _written(self, iterator: Any, attribute: str) -> None:
+        feeding = self._of_iterator.get(iterator)
+        if feeding is not None:
+            self.watching.sink.event("stored_written", feeding.name, {"attribute": attribute}, feeding.source)
 
     def _facts(self, feeding: Feeding, found: list[torch.Tensor], values: dict[str, Value]) -> None:
         prints = []

@@ -113,7 +113,7 @@ def _target(target: torch.Tensor) -> dict[str, Value]:
 
 
 def tokens_against(target: torch.Tensor, fed: Sequence[torch.Tensor]) -> dict[str, Value]:
-    """Whether the targets are the tokens that the network was fed: the same, or the next ones.
+    """Whether the targets are the tokens that the network was fed: the same, or the next ones; and which, of several.
 
     >>> text = torch.arange(40).reshape(2, 20) % 7
     >>> tokens_against(text[:, 1:].reshape(-1), [text[:, :-1]])
@@ -122,7 +122,8 @@ def tokens_against(target: torch.Tensor, fed: Sequence[torch.Tensor]) -> dict[st
     if target.is_floating_point() or target.is_complex() or target.dtype is torch.bool:
         return {}
     with torch.no_grad():
-        for tokens in fed:
+        for place, tokens in enumerate(fed):
+            of: dict[str, Value] = {"target_of": place} if len(fed) > 1 else {}
             if tokens.numel() != target.numel() or tokens.dim() != 2 or min(tokens.shape) < 1 or tokens.numel() < 8:
                 continue
             wanted = target.detach().reshape(tokens.shape)
@@ -130,13 +131,13 @@ def tokens_against(target: torch.Tensor, fed: Sequence[torch.Tensor]) -> dict[st
             if int(tokens.min()) == int(tokens.max()):
                 continue
             if _agree(wanted, tokens, counted):
-                return {"target_shift": 0}
+                return {"target_shift": 0, **of}
             for dim in (1, 0):
                 length = tokens.shape[dim] - 1
                 if length >= 3 and _agree(
                     wanted.narrow(dim, 0, length), tokens.narrow(dim, 1, length), counted.narrow(dim, 0, length)
                 ):
-                    return {"target_shift": 1}
+                    return {"target_shift": 1, **of}
     return {}
 
 

@@ -13,10 +13,12 @@ from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_site, user_source
 from tensight.frameworks.torch import statistics
 from tensight.frameworks.torch.activations import Activations
+from tensight.frameworks.torch.class_weights import ClassWeights
 from tensight.frameworks.torch.graph import expression, operator
 from tensight.frameworks.torch.label_probe import LabelProbe
 from tensight.frameworks.torch.lines import made_before
 from tensight.frameworks.torch.loss_axes import overlap_of_raw, picked_across, rows_across
+from tensight.frameworks.torch.loss_counted import Counted
 from tensight.frameworks.torch.loss_facts import (
     BINARY_LOSSES,
     CLASS_LOSSES,
@@ -54,6 +56,7 @@ class Difference(NamedTuple):
     target_shape: str
     result_shape: str
     source: Source | None
+    both: bool  # sides need a gradient: predictions compared with each other
 
 
 class Losses:
@@ -72,6 +75,8 @@ class Losses:
         self._parts: set[str] = set()
         self._table: dict[object, Watched] = {}
         self._differences: list[Difference] = []
+        self._weights = ClassWeights()
+        self._counted = Counted(watching)
         self._probe = LabelProbe(watching)
         self._pictures = PictureProbe(watching)
         for name in FUNCTIONS:
@@ -134,6 +139,7 @@ class Losses:
             values |= learnt(target)
             if function in SIGNED and target.numel():
                 values["target_zeros"] = float((target == 0).double().mean())
+        values |= self._weights.facts(place, function, args, kwargs)
         if function in ("cross_entropy", "nll_loss"):
             values |= rows_across(prediction, target)
         if type(result) in PLAIN and result.numel() == 1 and result.device.type == "cpu":
@@ -143,6 +149,8 @@ class Losses:
             values["alike"] = self._alike
             values["prediction_layer"] = operator(prediction.grad_fn) if prediction.grad_fn is not None else ""
         watching.sink.event("loss", function, values, source)
+        if values["reduction"] == "none" and function in CLASS_LOSSES:
+            self._counted.look(function, result, target, source)
         if function not in PAIRED:  # what is true of a pair is not to be seen in one half of it
             fed = [tensor for ref in self._inputs if (tensor := ref()) is not None]
             self._probe.look(fed, target)
@@ -253,7 +261,12 @@ class Losses:
         made, other = (left, right) if left.requires_grad else (right, left)
         self._differences.append(
             Difference(
-                result.grad_fn._sequence_nr(), shape_text(made), shape_text(other), shape_text(result), user_source()
+                result.grad_fn._sequence_nr(),
+                shape_text(made),
+                shape_text(other),
+                shape_text(result),
+                user_source(),
+                other.requires_grad,
             )
         )
         if len(self._differences) > _MOST_DIFFERENCES:
@@ -287,7 +300,7 @@ class Losses:
             grown = [one for one in mine if one.result_shape not in (one.prediction_shape, one.target_shape)]
             one = (grown or mine)[-1]
             values |= {"prediction_shape": one.prediction_shape, "target_shape": one.target_shape}
-            values["difference_shape"] = one.result_shape
+            values |= {"difference_shape": one.result_shape, "target_given": not one.both}
             source = one.source or source
         else:
             site = user_site()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import msgspec
 import torch
 from torch.optim import lr_scheduler
 
@@ -12,6 +13,7 @@ from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source
 from tensight.frameworks.torch.optimizers import Optimizers
+from tensight.frameworks.torch.plateau import Told, plain
 from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.watching import Watching
 from tensight.records import Part
@@ -30,6 +32,7 @@ class Schedulers:
         self.watching = watching
         self.optimizers = optimizers
         self.known: IdentityMap[object, str] = IdentityMap()
+        self._plateaus: IdentityMap[object, tuple[Part, Told]] = IdentityMap()  # those that wait for one
         self._names: set[str] = set()
         self._inside = 0
         base = lr_scheduler.LRScheduler
@@ -57,6 +60,8 @@ class Schedulers:
     def _around_step(self, original: Any) -> Any:
         watching = self.watching
         stepped = watching.probe("scheduler step", self._stepped)
+        read = watching.probe("scheduler step", self._read)
+        plateau = lr_scheduler.ReduceLROnPlateau
 
         def step(scheduler, *args, **kwargs):
             self._inside += 1
@@ -64,6 +69,8 @@ class Schedulers:
                 result = original(scheduler, *args, **kwargs)
             finally:
                 self._inside -= 1
+            if watching.attached and not self._inside and isinstance(scheduler, plateau):
+                read(scheduler, args[0] if args else kwargs.get("metrics"))  # each counts, asleep or not; they are few
             if watching.active and not self._inside:
                 stepped(scheduler)
             return result
@@ -87,8 +94,21 @@ class Schedulers:
                 value = getattr(scheduler, setting, None)
                 if isinstance(value, (bool, int, float, str)):
                     settings[setting] = value
-            self.watching.sink.part(Part("scheduler", name, kind, settings, user_source()))
+            part = Part("scheduler", name, kind, settings, user_source())
+            if isinstance(scheduler, lr_scheduler.ReduceLROnPlateau):
+                self._plateaus[scheduler] = part, Told()
+            self.watching.sink.part(part)
         return name
+
+    def _read(self, scheduler: Any, metric: object) -> None:
+        """A plateau was looked for in a number."""
+        self._found(scheduler)
+        known, value, rate = self._plateaus.get(scheduler), plain(metric), scheduler.optimizer.param_groups[0]["lr"]
+        if known is None or value is None or not isinstance(rate, (int, float)):
+            return
+        part, told = known
+        if told.reading(self.watching.sink.step, value, float(rate)):
+            self.watching.sink.part(msgspec.structs.replace(part, settings={**part.settings, **told.settings()}))
 
     def _stepped(self, scheduler: Any) -> None:
         name = self._found(scheduler)

@@ -159,7 +159,8 @@ def _split(node: ast.expr, sign: int, line: int, tree: ast.AST, terms: list[Term
     divisors: list[ast.expr] = []
     sign *= _factors(node, factors, divisors)
     named = [one for one in factors if isinstance(one, ast.Name) and one.id != "self"]
-    own = named[-1] if named else None  # weights come first: 0.1 * kl, beta * kl
+    made_here = any(isinstance(one, ast.Call) for one in factors)  # weight * penalty(net) is not called 'weight'
+    own = named[-1] if named and not made_here else None  # weights come first: 0.1 * kl, beta * kl
     made = _assigned(tree, own.id, line) if own is not None and sign > 0 else None
     name = own.id if own is not None else ast.unparse(node)
     terms.append(Term(name, sign, factors, divisors, line if made is None else made.lineno))

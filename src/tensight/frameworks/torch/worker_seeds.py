@@ -1,8 +1,9 @@
-"""Random numbers in loader workers: whether two workers draw the same ones.
+"""What goes on in loader workers: whether two draw the same random numbers, whether stored samples are written to.
 
 Each worker notes, around its first batches, the state of every random generator it can reach, and sends it through a
 pipe. Reading a state draws nothing. Two workers whose generator was in the same state before a batch, and moved on in
-the batch, have drawn the same numbers.
+the batch, have drawn the same numbers. A tensor of the data set counts what writes to it: a batch that was only read
+leaves that number as it was.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tensight.records import Source
 
 _NOTED = 2  # batches of each worker
 _MOST_ATTRIBUTES = 64
+_STORED = "stored "  # before the name of a tensor that the data set holds
 _PIPE = 4096  # bytes that are written at once or not at all
 
 
@@ -45,11 +47,17 @@ _noted = 0  # in a worker
 
 
 class WorkerSeeds:
-    """Watches workers of data loaders. `found(iterator, what, workers, source)` is told once per loader."""
+    """Watches workers of data loaders.
 
-    def __init__(self, watching: Watching, patches: Patches, found: Callable[..., None]) -> None:
+    `found(iterator, what, workers, source)` is told once per loader, `written(iterator, attribute, source)` too.
+    """
+
+    def __init__(
+        self, watching: Watching, patches: Patches, found: Callable[..., None], written: Callable[..., None]
+    ) -> None:
         self.watching = watching
         self._found = found
+        self._written = written
         self._reading: dict[int, tuple[int, Any]] = {}  # iterator → its pipe, and the loader
         self._buffers: dict[int, bytes] = {}
         patches.wrap(dataloader._MultiProcessingDataLoaderIter, "__init__", self._around_init)
@@ -94,7 +102,11 @@ class WorkerSeeds:
             while piece := os.read(pipe, 1 << 16):
                 data += piece
         os.close(pipe)
-        same = shared(list(_notes(data)))
+        notes = list(_notes(data))
+        stored = written(notes)
+        if stored is not None:
+            self._written(iterator, stored)
+        same = shared(notes)
         if same is not None:
             name, workers = same
             self._found(iterator, name, workers, loader.num_workers, _line(name, loader))
@@ -121,10 +133,27 @@ def shared(notes: list[Note]) -> tuple[str, int] | None:
     drawn: dict[tuple[str, int, int, int], set[int]] = {}
     for note in notes:
         for name, (before, after) in note.marks.items():
-            if before != after:
+            if before != after and not name.startswith(_STORED):
                 drawn.setdefault((name, note.batch, before, after), set()).add(note.worker)
     best = max(drawn.items(), key=lambda pair: len(pair[1]), default=None)
     return None if best is None or len(best[1]) < 2 else (best[0][0], len(best[1]))
+
+
+def written(notes: list[Note]) -> str | None:
+    """The attribute of the data set that each batch of each worker wrote to.
+
+    >>> written([Note(0, 0, {"stored images": (1, 33)}), Note(1, 0, {"stored images": (1, 17)})])
+    'images'
+    >>> written([Note(0, 0, {"stored images": (1, 33)}), Note(1, 0, {"stored images": (1, 1)})]) is None
+    True
+    """
+    names = {name for note in notes for name in note.marks if name.startswith(_STORED)}
+    always = [name for name in sorted(names) if all(_moved(note.marks.get(name)) for note in notes)]
+    return always[0].removeprefix(_STORED) if always and len(notes) > 1 else None
+
+
+def _moved(mark: tuple[int, int] | None) -> bool:
+    return mark is not None and mark[0] != mark[1]
 
 
 # in a worker
@@ -160,7 +189,7 @@ def _send(before: dict[str, int], after: dict[str, int]) -> None:
 
 
 def marks(dataset: Any) -> dict[str, int]:
-    """The state of every random generator in reach, as a number."""
+    """The state of every random generator in reach, as a number; and how often each tensor of the data was written."""
     found = {"random": hash(random.getstate()), "torch": hash(bytes(torch.get_rng_state().numpy()))}
     numpy = sys.modules.get("numpy")
     if numpy is not None:
@@ -174,7 +203,9 @@ def marks(dataset: Any) -> dict[str, int]:
             found[name] = _legacy(value)
         elif numpy is not None and isinstance(value, numpy.random.Generator):
             found[name] = hash(str(value.bit_generator.state))
-    return found
+    stored = getattr(dataset, "__dict__", {}).items()
+    tensors = [(name, one) for name, one in list(stored)[:_MOST_ATTRIBUTES] if type(one) is torch.Tensor]
+    return found | {f"{_STORED}{name}": one._version for name, one in tensors if not one.is_inference()}
 
 
 def _legacy(state: Any) -> int:
