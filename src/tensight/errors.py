@@ -61,9 +61,17 @@ class DamagedError(RunError):
 
 
 class CheckpointError(TensightError):
-    """A checkpoint that cannot be read, or is refused because reading it would run code."""
+    """A checkpoint that cannot be read, or is refused because reading it would run code.
+
+    >>> str(CheckpointError("a.pt: the record 'x\\ny' is packed"))
+    "a.pt: the record 'x\\\\ny' is packed"
+    """
 
     http_code = 422
+
+    def __init__(self, message: str) -> None:
+        # names in it are a stranger's: they must not start a line of their own, nor steer a terminal
+        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in message))
 
 
 class MissingExtra(TensightError):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import warnings
+import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from tensight.compare.checkpoints import mindspore_file, pickles
+from tensight.compare.checkpoints import mindspore_file, pickles, safetensors_file, torch_file
 from tensight.control import address
 from tensight.dump import graph_files, ir_text, profiler_files
 from tensight.dump.choosing import Kernels
@@ -113,6 +116,8 @@ def test_an_index_that_claims_what_no_file_has_costs_nothing(offset: int, size: 
         links.Link("values.bin", 0, "float32", "|O", (2,)),
         links.Link("values.bin", -8, "float32", "<f4", (2,)),
         links.Link("values.bin", 0, "float32", "<f4", (-1, 2)),
+        links.Link("values.bin", 0, "float32", "0f4", (2, 3)),
+        links.Link("values.bin", 0, "float32", ",f4", (2, 3)),
         links.Link("a\nb", 0, "float32", "<f4", (2,)),
     ],
 )
@@ -197,6 +202,15 @@ def test_a_pattern_in_bad_style_warns_nobody() -> None:
     assert said == []
 
 
+@pytest.fixture
+def usual_depth() -> Iterator[None]:
+    """Libraries that were imported before may allow more."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
+
+
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
@@ -206,7 +220,7 @@ def test_a_pattern_in_bad_style_warns_nobody() -> None:
     ],
 )
 def test_a_pattern_that_cannot_be_compiled_gets_one_sentence_wherever_it_is_written(
-    pattern: str, why: str, tmp_path: Path
+    pattern: str, why: str, tmp_path: Path, usual_depth: None
 ) -> None:
     reader = Reader(Writer(tmp_path / "run", run_info()).folder)
     search = {"command": "x {a}", "parameters": {"a": "1..2"}, "pattern": pattern}
@@ -283,3 +297,16 @@ def test_a_name_of_a_watchpoint_that_is_no_text_is_refused_in_one_line() -> None
         spec.parse('TO on weight:* name="a\n\x1b[31m \\q b"', 1)
     assert "\n" not in str(refused.value)
     assert "\x1b" not in str(refused.value)
+
+
+def test_sizes_that_are_endless_and_names_of_several_lines_in_checkpoints_are_one_sentence(tmp_path: Path) -> None:
+    header = b'{"w": {"dtype": "F32", "shape": [1e999], "data_offsets": [0, 4]}}'
+    file = tmp_path / "x.safetensors"
+    file.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    with pytest.raises(CheckpointError, match="its header cannot be read"):
+        safetensors_file.read(file)
+    with zipfile.ZipFile(tmp_path / "x.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a\nb\x1b[2J/data.pkl", b"")
+    with pytest.raises(CheckpointError) as refused:
+        torch_file.read(tmp_path / "x.pt")
+    assert str(refused.value).isprintable()

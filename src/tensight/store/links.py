@@ -74,7 +74,8 @@ def _values(link: Link) -> Array:
         count *= length
     try:
         held = np.dtype(link.held)
-        if held.hasobject or link.offset < 0 or any(length < 0 for length in link.shape):
+        plain = held.itemsize and not held.hasobject and not held.names
+        if not plain or link.offset < 0 or any(length < 0 for length in link.shape):
             raise ValueError("no values are held like that")
         size = os.stat(link.file).st_size
         if link.offset + count * held.itemsize > size:
@@ -82,7 +83,7 @@ def _values(link: Link) -> Array:
         array: Array = np.fromfile(link.file, held, count, offset=link.offset)
     except OSError as error:
         raise DamagedError(f"{link.file!r} can no longer be read: {error.strerror or error}") from error
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, SyntaxError, OverflowError) as error:  # NumPy parses a dtype as Python does
         raise DamagedError(f"the place of a tensor in {link.file!r} cannot be understood: {error}") from error
     return widened(array.reshape(link.shape, order="F" if link.fortran else "C"), link.wide)
 

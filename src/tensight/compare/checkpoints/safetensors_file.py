@@ -62,7 +62,7 @@ def read(path: Path) -> Checkpoint:
         metadata = header.pop("__metadata__", None) or {}
         entries = {name: _entry(path, name, said, 8 + length, file) for name, said in header.items()}
         framework = _FRAMEWORKS.get(str(metadata.get("format")), "")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged: its header cannot be read ({error})") from error
     return Checkpoint(path, "safetensors", framework, entries)
 
