@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from tensight.frameworks.torch.replay_batches import KeptBatches
 from tensight.frameworks.torch.snapshot import Snapshot
@@ -49,6 +50,23 @@ def test_a_batch_that_is_changed_in_place_is_kept_as_it_was() -> None:
     assert not batch.any()
     assert not kept_array.any()
     assert samples is None
+
+
+def test_arrays_of_numpy_are_kept_whatever_their_layout() -> None:
+    arrays = [np.arange(12.0).reshape(3, 4).T, np.arange(5, dtype=">i4")[::-1], np.array(7), np.zeros((0, 2))]
+    arrays += [np.array(["a", "bc"]), np.array([None, {}], object)]
+    kept = KeptBatches()
+    kept.append(arrays, None)
+    [(found, _)] = kept
+    for wanted, array in zip(arrays, found, strict=True):
+        np.testing.assert_array_equal(array, wanted)
+        assert array.dtype == wanted.dtype
+
+
+def test_keeping_batches_leaves_no_tensor_in_the_heap_of_the_training() -> None:
+    kept = KeptBatches()
+    kept.append([torch.ones(10), np.ones(10)], list(range(10)))
+    assert not [leaf for leaf in tree_leaves(list(kept._kept)) if isinstance(leaf, (torch.Tensor, np.ndarray))]
 
 
 def test_the_memory_of_batches_is_used_again() -> None:
