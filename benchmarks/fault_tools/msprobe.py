@@ -1,4 +1,4 @@
-"""msprobe: every torch call of every step is dumped, then its overflow check looks for the first bad one."""
+"""msprobe: every torch call of some steps is dumped, then its overflow check looks for the first bad one."""
 
 from __future__ import annotations
 
@@ -9,19 +9,56 @@ import re
 from pathlib import Path
 from typing import Any
 
-TITLE = "msprobe, L1 statistics of every step and its overflow check"
+TITLE = "msprobe, L1 statistics of the steps around the first bad one and its overflow check"
 NEEDS = "mindstudio-probe"
 
+# To dump every torch call of every step takes minutes for each of these programs. So it is used as by somebody who
+# knows when the trouble begins: the program runs once to see in which step a gradient or a weight is first no number,
+# then again with a dump of that step and the one before, or of the first, the middle and the last where there is none.
 START = """
 import atexit
+import json
 import os
 import sys
 
-if os.path.basename(sys.argv[0]) == "train.py":
+
+def look():
+    import torch
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+    seen = {"steps": 0, "bad": None}
+
+    def finite(optimizer, gradients):
+        tensors = [one.grad if gradients else one for group in optimizer.param_groups for one in group["params"]]
+        return all(bool(torch.isfinite(one).all()) for one in tensors if one is not None and not one.is_sparse)
+
+    def before(optimizer, *_):
+        if seen["bad"] is None and not finite(optimizer, True):
+            seen["bad"] = seen["steps"]
+
+    def after(optimizer, *_):
+        if seen["bad"] is None and not finite(optimizer, False):
+            seen["bad"] = seen["steps"]
+        seen["steps"] += 1
+
+    def end():
+        with open("steps.json", "w") as file:
+            json.dump(seen, file)
+
+    register_optimizer_step_pre_hook(before)
+    register_optimizer_step_post_hook(after)
+    atexit.register(end)
+
+
+def dump():
     from msprobe.pytorch import PrecisionDebugger
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    debugger = PrecisionDebugger(task="statistics", dump_path="dump", level="L1")
+    with open("steps.json") as file:
+        seen = json.load(file)
+    bad, last = seen["bad"], max(0, seen["steps"] - 1)
+    steps = {0, last // 2, last} if bad is None else {max(0, bad - 1), bad}
+    debugger = PrecisionDebugger(task="statistics", dump_path="dump", level="L1", step=sorted(steps))
 
     def next_step(*_):
         debugger.stop()
@@ -31,11 +68,15 @@ if os.path.basename(sys.argv[0]) == "train.py":
     register_optimizer_step_post_hook(next_step)
     atexit.register(debugger.stop)
     debugger.start()
+
+
+if os.path.basename(sys.argv[0]) == "train.py":
+    (dump if os.path.exists("steps.json") else look)()
 """
 
 
 def command(python: str, script: str) -> list[str]:
-    return [python, script]
+    return ["sh", "-c", '"$0" "$1"; "$0" "$1"', python, script]
 
 
 def told(folder: Path, errors: str) -> dict[str, Any] | None:
