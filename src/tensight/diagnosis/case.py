@@ -21,7 +21,8 @@ from tensight.diagnosis.replicas import Alone
 from tensight.diagnosis.series import Series
 from tensight.diagnosis.terms import LossTerms
 from tensight.diagnosis.trouble import Trouble
-from tensight.records import Module, Network, Part, Replay, Source, StepRecord, TensorInfo
+from tensight.diagnosis.words import where
+from tensight.records import Module, Network, Part, Replay, Source, StepRecord, TensorInfo, Where
 
 FIRST = 12  # steps kept whole from the beginning
 RECENT = 24  # and from the end
@@ -192,6 +193,11 @@ class Case:
             path = path.rpartition(".")[0]
         found = self.networks.get(network)
         return found.source if found is not None else None
+
+    def place_of(self, network: str, entry: Entry) -> Where:
+        """Where a parameter is: in its module, on the line that created that."""
+        module = entry.parameter.module
+        return where(self.source_of(network, module), module=module, parameter=entry.name, network=network)
 
     def optimizers(self) -> list[Part]:
         return [part for (kind, _), part in self.parts.items() if kind == "optimizer"]

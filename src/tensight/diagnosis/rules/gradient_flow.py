@@ -364,12 +364,7 @@ class ExplodingSignal(Rule):
             f"gradients explode through {called(info.node)}",
             confidence=0.9,
             since_step=kept.step,
-            where=where(
-                case.source_of(network, entry.parameter.module),
-                module=entry.parameter.module,
-                parameter=entry.name,
-                network=network,
-            ),
+            where=case.place_of(network, entry),
             why=f"the signal grows {through} "
             + (
                 f"of {called(network)}, by a little in each and {number(grows)} times over all of them: the"
@@ -426,12 +421,7 @@ class ExplodingSignal(Rule):
             f"gradients explode at {worst.name}",
             confidence=0.75,
             since_step=kept.step,
-            where=where(
-                case.source_of(network, worst.parameter.module),
-                module=worst.parameter.module,
-                parameter=worst.name,
-                network=network,
-            ),
+            where=case.place_of(network, worst),
             why=f"the gradient norm jumped to {number(norms[at])} in step {kept.step},"
             f" {number(norms[at] / usual)} times its usual"
             f" {number(usual)}; it is largest at {worst.name}, and the loss broke after that update (exploding"

@@ -106,12 +106,7 @@ class ZeroInit(Rule):
             f"{names} start at zero",
             confidence=0.9,
             since_step=0,
-            where=where(
-                case.source_of(network, first.parameter.module),
-                module=first.parameter.module,
-                parameter=first.name,
-                network=network,
-            ),
+            where=case.place_of(network, first),
             why=f"{len(zero)} of {layers} weight matrices were initialised to zero everywhere ({names}): at first"
             " nothing of the input passes through them and no gradient passes back, and only biases let them wake up,"
             " one layer after the other",
@@ -142,12 +137,7 @@ class ZeroInit(Rule):
             f"{some(names)} {'starts' if len(names) == 1 else 'start'} at zero and cannot learn",
             confidence=0.95 if len(stuck) > 1 else 0.85,
             since_step=first.since,
-            where=where(
-                case.source_of(network, first.parameter.module),
-                module=first.parameter.module,
-                parameter=first.name,
-                network=network,
-            ),
+            where=case.place_of(network, first),
             why=f"{len(stuck)} of {layers} weight matrices were initialised to zero everywhere ({some(names)}):"
             f" their outputs"
             f" are zero, so the gradient of each weight is exactly zero as well, and in"
@@ -254,12 +244,7 @@ class ConstantInit(Rule):
             f"{first.name} and {second.name} start with the same number everywhere",
             confidence=0.9,
             since_step=0,
-            where=where(
-                case.source_of(network, first.parameter.module),
-                module=first.parameter.module,
-                parameter=first.name,
-                network=network,
-            ),
+            where=case.place_of(network, first),
             why=f"every value of {first.name} was initialised to the constant {number(value)} and the next layer"
             f" is constant"
             f" too: all {first.parameter.shape[0]} units compute the same, get the same gradient and stay identical"
@@ -386,12 +371,7 @@ class HugeInit(Rule):
             f"{entry.name} starts with weights that are too large",
             confidence=0.92,
             since_step=0,
-            where=where(
-                case.source_of(network, entry.parameter.module),
-                module=entry.parameter.module,
-                parameter=entry.name,
-                network=network,
-            ),
+            where=case.place_of(network, entry),
             why=f"the initial weights of {some([one.name for one, _ in huge])} are huge: std about"
             f" {number(1.2533 * mean)} with"
             f" {entry.fan_in} inputs per unit enlarges the signal {number(gain)} times, where about 1 is"

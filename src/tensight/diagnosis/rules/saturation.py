@@ -160,12 +160,7 @@ class TinyInit(Rule):
                 f"initial weights are far too small ({names})",
                 confidence=0.87,
                 since_step=0,
-                where=where(
-                    case.source_of(network, entry.parameter.module),
-                    module=entry.parameter.module,
-                    parameter=entry.name,
-                    network=network,
-                ),
+                where=case.place_of(network, entry),
                 why=f"{len(small)} of {len(gains)} weight matrices were initialised so small that each layer shrinks"
                 f" the signal"
                 f" about {number(1 / median([g for _, g in small]))} times ({entry.name}: {number(gain)} of what"
