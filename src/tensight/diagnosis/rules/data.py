@@ -215,7 +215,7 @@ class InputNotNormalised(Rule):
                 "the input is not normalised",
                 confidence=0.92,
                 since_step=0,
-                where=where(_loader_source(case), module=case.first_module(network), network=network),
+                where=where(_loader_source(case), module=case.first_measuring(network), network=network),
                 why=f"input values range {spread} (mean magnitude {number(stats.abs_mean)}, std"
                 f" {number(stats.std)}), where networks"
                 " expect about 1: features of such a scale make the first gradients and the first loss"
