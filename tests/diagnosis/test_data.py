@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from tensight.records import Observation, Part, Source
+import pytest
+
+from tensight.records import Module, Observation, Part, Source
 from tests.diagnosis.builders import Layer, Run, constant, nan, stats
 
 
@@ -23,8 +25,9 @@ def test_inputs_that_are_constant_in_one_step_only_are_fine() -> None:
     assert run.learn(20).faults() == []
 
 
-def test_huge_inputs_that_break_training_are_named_instead_of_what_follows() -> None:
-    run = Run(lr=0.01)
+@pytest.mark.parametrize(("first", "met"), [("Linear", "fc1"), ("Embedding", "fc2")])
+def test_huge_inputs_that_break_training_are_named_instead_of_what_follows(first: str, met: str) -> None:
+    run = Run(lr=0.01, modules=[Module("fc1", first)])
     run.input = stats(6e4)
     for layer in run.layers:
         layer.gradient = 1e9
@@ -34,7 +37,7 @@ def test_huge_inputs_that_break_training_are_named_instead_of_what_follows() -> 
     for _ in range(12):
         run.train(1e33)
     (finding,) = run.end()
-    assert (finding.fault, finding.since_step, finding.where.module) == ("input_not_normalised", 0, "fc1")
+    assert (finding.fault, finding.since_step, finding.where.module) == ("input_not_normalised", 0, met)
 
 
 def test_huge_inputs_that_do_no_harm_are_left_alone() -> None:

@@ -172,6 +172,24 @@ def test_labels_that_were_permuted_alone_are_named_at_that_line() -> None:
     assert (finding.fault, finding.where.line) == ("labels_shuffled_against_inputs", 8)
 
 
+@pytest.mark.parametrize(("shuffled", "faults"), [(True, ["labels_shuffled_against_inputs"]), (False, [])])
+def test_tokens_without_labels_need_a_list_that_was_shuffled_alone(shuffled: bool, faults: list[str]) -> None:
+    run = Run()
+    run.scalars["probe/token_information"] = 0.0
+    moved = Event("permuted", values={"size": 1600, "values": True}, source=Source("train.py", 21, "sample(texts)"))
+    run.train(1.4, events=[*([moved] if shuffled else []), *run.events()])
+    found = run.stall(120, 1.39).end()
+    assert [(finding.fault, finding.where.line) for finding in found] == [(fault, 21) for fault in faults]
+
+
+def test_a_list_that_was_shuffled_is_no_proof_where_the_loss_has_fallen() -> None:
+    run = Run()
+    run.scalars["probe/label_information"] = 0.0
+    moved = Event("permuted", values={"size": 1600, "values": True}, source=Source("train.py", 21, "sample(texts)"))
+    run.train(1.4, events=[moved, *run.events()])
+    assert "labels_shuffled_against_inputs" not in run.learn(120, 1.4, 1.0).faults()
+
+
 def test_a_permutation_of_one_tensor_in_a_training_that_learns_has_no_finding() -> None:
     run = Run()
     run.scalars["probe/label_information"] = 0.4

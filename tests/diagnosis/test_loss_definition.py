@@ -110,6 +110,37 @@ def test_a_residual_that_broadcasts_beside_another_term_is_named_where_the_targe
     assert run.stall(20, loss=7.8).faults() == faults
 
 
+ROBUST = (
+    "mean, log, cosh, sub, squeeze, addmm",  # log-cosh
+    "mean, where, mul, sub, pow, abs, sub, squeeze, addmm",  # Huber
+    "mean, maximum, mul, mul, sub, squeeze, addmm",  # a quantile
+    "mean, log1_p, pow, sub, squeeze, addmm",  # Cauchy
+    "mean, relu, sub, abs, sub, squeeze, addmm",  # a tolerance
+    "mean, add, mul, log, pow, div, sub, squeeze, addmm",  # a Gaussian
+)
+ALL_PAIRS = (
+    "mean, exp, neg, pow, sub, unsqueeze, addmm",  # a kernel between two sets
+    "mean, min, abs, sub, unsqueeze, addmm",  # the nearest
+    "mean, logsumexp, neg, pow, sub, unsqueeze, addmm",  # a mixture
+)
+
+
+@pytest.mark.parametrize(
+    ("operators", "given", "faults"),
+    [
+        *((operators, True, ["broadcast_in_loss"]) for operators in ROBUST),
+        *((operators, False, []) for operators in ROBUST[:3]),
+        *((operators, True, []) for operators in ALL_PAIRS),
+    ],
+)
+def test_a_robust_measure_of_an_error_compares_no_pairs_on_purpose(
+    operators: str, given: bool, faults: list[str]
+) -> None:
+    shapes = {"prediction_shape": "64", "target_shape": "64x1", "difference_shape": "64x64"}
+    run = _with(function="expression", operators=operators, target_given=given, **shapes)
+    assert run.stall(20, loss=7.8).faults() == faults
+
+
 @pytest.mark.parametrize("function", ["mse_loss", "expression"])
 def test_a_column_against_a_vector_broadcasts_to_a_matrix(function: str) -> None:
     operators = "mean, pow, sub, addmm, relu, t"

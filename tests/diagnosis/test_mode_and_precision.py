@@ -88,6 +88,46 @@ def test_bfloat16_updates_that_change_nothing_are_lost_to_rounding() -> None:
     assert "rounding" in finding.why
 
 
+def _mostly_rounded_away(*, equal: float = 0.8, **values: object) -> Run:
+    """A regression in bfloat16; some of each update gets through."""
+    layers = [Layer("fc1", dtype="bfloat16"), Layer("fc2", dtype="bfloat16")]
+    for layer in layers:
+        layer.equal = equal
+    run = Run(layers, lr=2e-3, optimizer="Adam")
+    run.loss_values = {"function": "mse_loss", "prediction_shape": "32", "target_shape": "32", "target_variance": 2.5}
+    run.loss_values |= values
+    return run
+
+
+def test_most_updates_lost_explain_a_network_that_stays_worse_than_guessing() -> None:
+    (finding,) = _mostly_rounded_away().learn(260, begin=16.0, end=14.5).end()
+    assert (finding.fault, finding.since_step, finding.where.op) == ("bf16_lost_updates", 0, "Adam.step")
+    assert "guessing gives 2.5" in finding.why
+
+
+def test_most_updates_lost_explain_a_network_that_stays_at_guessing_although_labels_are_in_the_inputs() -> None:
+    run = _mostly_rounded_away(function="cross_entropy", prediction_shape="32x4", classes=4)
+    run.scalars["probe/label_information"] = 0.5
+    assert run.stall(260, loss=1.386).faults() == ["bf16_lost_updates"]
+
+
+def test_most_updates_lost_do_no_harm_where_the_rest_is_enough_to_learn() -> None:
+    assert _mostly_rounded_away().learn(260, begin=16.0, end=4.0).faults() == []
+    assert _mostly_rounded_away().stall(260, loss=0.4).faults() == []  # was trained before
+
+
+def test_updates_of_a_rate_that_warms_up_are_small_on_purpose() -> None:
+    run = _mostly_rounded_away()
+    for at in range(300):
+        run.lr = 1e-5 * (at + 1)
+        run.train(16.0 - at / 300)
+    assert "bf16_lost_updates" not in run.faults()
+
+
+def test_few_updates_lost_explain_nothing() -> None:
+    assert "bf16_lost_updates" not in _mostly_rounded_away(equal=0.5).learn(260, begin=16.0, end=14.5).faults()
+
+
 def test_float16_gradients_that_underflow_without_a_scaler_are_named() -> None:
     layers = [Layer("fc1", dtype="float16"), Layer("fc2", dtype="float16")]
     for layer in layers:

@@ -191,6 +191,67 @@ def test_a_permutation_that_moves_one_tensor_alone_is_told_with_its_line(watch: 
     assert "__getitem__" not in vars(torch.Tensor)
 
 
+def _trained_after(*ways: str) -> None:
+    """Lists of inputs and labels that are put into a new order, then one backward pass."""
+    words, labels = [[at, at + 1, 7] for at in range(40)], [at % 2 for at in range(40)]
+    both, numbers = list(zip(words, labels)), list(range(40))
+    for way in ways:
+        if way == "sample":
+            random.Random(3).sample(words, len(words))  # the guilty line
+        elif way == "shuffle":
+            random.shuffle(labels)  # the guilty line
+        elif way == "array":
+            np.random.shuffle(np.random.rand(40))  # the guilty line
+        elif way == "few":
+            random.sample(words, 8)
+        elif way == "pairs":
+            random.shuffle(both)
+        elif way == "numbers":
+            random.shuffle(numbers)
+        elif way == "seeded":
+            random.Random(3).shuffle(labels)
+    nn.Linear(3, 1)(torch.randn(4, 3)).sum().backward()
+
+
+@pytest.mark.parametrize("way", ["sample", "shuffle", "array"])
+def test_a_list_of_values_that_is_shuffled_is_told_with_its_line(watch: Watch, way: str) -> None:
+    sink = watch()
+    _trained_after(way)
+    (told,) = [event for event in sink.events if event[1] == "permuted"]
+    assert told[3]["values"] is True
+    assert told[4].code.endswith("# the guilty line")
+
+
+@pytest.mark.parametrize("ways", [("pairs",), ("numbers",), ("few",), ("sample", "seeded")])
+def test_samples_shuffled_whole_or_by_the_same_state_are_not_told(watch: Watch, ways: tuple[str, ...]) -> None:
+    sink = watch()
+    _trained_after(*ways)
+    assert [event for event in sink.events if event[1] == "permuted"] == []
+
+
+def test_shuffling_gives_what_it_gave_before(watch: Watch) -> None:
+    bare = [random.Random(5).sample(range(30), 30), list(np.random.RandomState(2).permutation(20))]
+    np.random.seed(2)
+    watch()
+    assert random.Random(5).sample(range(30), 30) == bare[0]
+    assert list(np.random.permutation(20)) == bare[1]
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_tokens_are_asked_for_their_labels(watch: Watch, shuffled: bool) -> None:
+    sink = watch()
+    draw = torch.Generator().manual_seed(1)
+    labels = torch.randint(0, 4, (480,), generator=draw)
+    own = labels[:, None] * 10 + torch.randint(0, 10, (480, 7), generator=draw)
+    tokens = torch.cat([own, torch.randint(40, 80, (480, 7), generator=draw)], 1)
+    labels = labels[torch.randperm(480, generator=draw)] if shuffled else labels
+    net = nn.Sequential(nn.EmbeddingBag(80, 8), nn.Linear(8, 4))
+    for batch, wanted in zip(tokens.split(120), labels.split(120)):
+        F.cross_entropy(net(batch), wanted).backward()
+    (told,) = [value for _, name, value in sink.scalars if name == "probe/token_information"]
+    assert (told == 0.0) is shuffled
+
+
 def test_lines_that_cut_the_graph_are_told(watch: Watch) -> None:
     class Cut(nn.Module):
         def __init__(self) -> None:

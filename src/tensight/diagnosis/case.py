@@ -269,6 +269,16 @@ class Case:
                 return path
         return ""
 
+    def first_measuring(self, network: str) -> str:
+        """The same among modules that measured values can meet: tokens go into a table, and past it what is measured."""
+        order = self.ran(network)
+        for path in order:
+            module = self.module(network, path)
+            if path and not any(other.startswith(f"{path}.") for other in order):
+                if module is None or not module.type.startswith("Embedding"):
+                    return path
+        return self.first_module(network)
+
     def updates_seen(self) -> Iterator[tuple[Kept, Entry, float]]:
         """(step, weight, mean size of its change over mean size of the weight) of kept steps."""
         for kept in self.deep():

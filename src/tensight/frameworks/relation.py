@@ -20,12 +20,14 @@ SURE = 3.0  # standard deviations above chance
 OF_MANY = 4.5  # the same for the largest of a thousand
 MOST_FEATURES = 48
 MOST_KINDS = 10
+RARE = 0.03  # share of samples a token is in, below which nothing can be said of it
 
 
 class Gathered:
     """Samples of the first batches, until there are enough to ask."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_tokens: bool = False) -> None:
+        self._of_tokens = of_tokens
         self._inputs: list[Array] = []
         self._labels: list[Array] = []
         self._count = 0
@@ -34,6 +36,8 @@ class Gathered:
     def add(self, inputs: Array, labels: Array) -> float | None:
         """A batch, one row for each label; answers once there are enough, None when it cannot be asked."""
         values = inputs.reshape(len(inputs), -1)[:MOST_AT_ONCE]
+        if self._of_tokens:
+            values = counted(values)
         width = values.shape[1]
         if width > FEATURES:
             values = values[:, :: -(-width // FEATURES)]
@@ -45,12 +49,29 @@ class Gathered:
         self.done = True
         together = np.concatenate(self._labels)
         ask = information if (together == together.round()).all() else explained
-        found = ask(np.concatenate(self._inputs), together)
+        features = np.concatenate(self._inputs)
+        if self._of_tokens:  # products of what is rare are far from a normal distribution, which chance is judged by
+            usual = (features > 0).mean(axis=0)
+            features = features[:, (usual > RARE) & (usual < 1 - RARE)]
+            found = ask(features, together, pairs=False) if features.size else None
+        else:
+            found = ask(features, together)
         self._inputs, self._labels = [], []
         return found
 
 
-def information(inputs: Array, labels: Array) -> float | None:
+def counted(tokens: Array) -> Array:
+    """How often each token is in each row; of a large vocabulary, several tokens share a column.
+
+    >>> counted(np.array([[3, 1, 3]]))[0, :4].tolist()
+    [0.0, 1.0, 0.0, 2.0]
+    """
+    counts: Array = np.zeros((len(tokens), FEATURES), np.float32)
+    np.add.at(counts, (np.arange(len(tokens))[:, None], tokens % FEATURES), 1.0)
+    return counts
+
+
+def information(inputs: Array, labels: Array, *, pairs: bool = True) -> float | None:
     """How much better than chance neighbours tell labels: 0 not at all, 1 always; None when it cannot be asked.
 
     >>> rows = np.random.default_rng(0).normal(size=(400, 4)).astype(np.float32)
@@ -78,10 +99,10 @@ def information(inputs: Array, labels: Array) -> float | None:
     if same > chance + SURE * spread:
         return max(0.0, (same - chance) / (1 - chance))
     kinds = np.unique(labels)[:MOST_KINDS]
-    return _products(inputs, (labels[:, None] == kinds).astype(np.float64))
+    return _products(inputs, (labels[:, None] == kinds).astype(np.float64), pairs=pairs)
 
 
-def explained(inputs: Array, values: Array) -> float | None:
+def explained(inputs: Array, values: Array, *, pairs: bool = True) -> float | None:
     """The same for measured values: how much of their variance neighbours, or a straight line, explain.
 
     >>> rows = np.random.default_rng(0).normal(size=(400, 3)).astype(np.float32)
@@ -105,16 +126,16 @@ def explained(inputs: Array, values: Array) -> float | None:
     chance = len(values) ** -0.5
     if together > SURE * chance or float(np.nan_to_num(single).max()) > (SURE + 1) * chance:
         return max(together, float(np.nan_to_num(single).max()))
-    return _products(inputs, values)
+    return _products(inputs, values, pairs=pairs)
 
 
-def _products(inputs: Array, values: Array) -> float:
+def _products(inputs: Array, values: Array, *, pairs: bool) -> float:
     """The closest relation of values to a feature, or to the product of two; 0 when chance explains it.
 
     Several columns of values are looked at together. Products are made one feature at a time: all at once they are
     megabytes, which a small training would not take by itself.
     """
-    features = inputs[:, :MOST_FEATURES].astype(np.float64)
+    features = (inputs[:, :MOST_FEATURES] if pairs else inputs).astype(np.float64)
     features = features[:, features.std(axis=0) > 1e-9]
     values = values.reshape(len(values), -1)
     values = values[:, values.std(axis=0) > 1e-12]
@@ -123,7 +144,7 @@ def _products(inputs: Array, values: Array) -> float:
     features = _standardised(features)
     values = _standardised(values)
     closest = float(np.abs(_inner(features, values)).max())
-    for first in range(features.shape[1]):
+    for first in range(features.shape[1] if pairs else 0):
         candidates = features[:, first:] * features[:, first, None]
         candidates = candidates[:, candidates.std(axis=0) > 1e-9]
         if candidates.size:

@@ -215,7 +215,7 @@ class InputNotNormalised(Rule):
                 "the input is not normalised",
                 confidence=0.92,
                 since_step=0,
-                where=where(_loader_source(case), module=case.first_module(network), network=network),
+                where=where(_loader_source(case), module=case.first_measuring(network), network=network),
                 why=f"input values range {spread} (mean magnitude {number(stats.abs_mean)}, std"
                 f" {number(stats.std)}), where networks"
                 " expect about 1: features of such a scale make the first gradients and the first loss"
@@ -333,20 +333,28 @@ class LabelsUnrelated(Rule):
     every = 0
 
     @staticmethod
-    def _permuted(case: Case) -> Source | None:
-        """The line that puts one of the two into a new order, and the other not."""
-        return next((event.source for _, event in case.noted.of("permuted") if event.source is not None), None)
+    def _permuted(case: Case) -> tuple[Source | None, bool]:
+        """The line that puts one of the two into a new order and the other not, and whether that is certain."""
+        found = sorted(case.noted.of("permuted"), key=lambda one: bool(one[1].values.get("values")))
+        for _, event in found:
+            if event.source is not None:
+                return event.source, not event.values.get("values")
+        return None, False
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         probe = case.scalars.get("probe/label_information")
+        moved, certain = self._permuted(case)
+        # What a sequence says may lie in its order, which the probe does not know: a new order of one of the two is
+        # needed beside it.
+        if probe is None and moved is not None:
+            probe = case.scalars.get("probe/token_information")
         site = case.losses.main()
         chance = case.chance_loss()
         if probe is None or probe.last > 0 or site is None or chance is None or case.updates < 100:
             return []
         trend = case.loss.trend()
         # A permutation of one of the two alone is proof; a large network may then learn some samples by heart.
-        moved = self._permuted(case)
-        if trend is None or trend.end < (0.6 if moved is not None else 0.9) * chance:
+        if trend is None or trend.end < (0.6 if certain else 0.9) * chance:
             return []
         return [
             self.finding(

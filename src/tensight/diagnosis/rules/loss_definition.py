@@ -345,6 +345,12 @@ class SigmoidBeforeBceWithLogits(Rule):
         )
 
 
+# What robust losses (log-cosh, Huber, Cauchy, quantiles, a tolerance) do to each error by itself.
+MEASURES = frozenset(
+    {"add", "cosh", "log", "log1_p", "where", "clamp", "maximum", "minimum", "relu", "leaky_relu", "neg", "tanh"}
+)
+
+
 class BroadcastInLoss(Rule):
     """Prediction and target of different shapes that broadcast to a matrix."""
 
@@ -371,7 +377,10 @@ class BroadcastInLoss(Rule):
 
     @staticmethod
     def _plain_distance(site: LossSite) -> bool:
-        """A mean of squares or magnitudes; anything more (ranking, contrast) may compare all pairs on purpose."""
+        """A mean of squares or magnitudes, or of another measure of an error where the target is given.
+
+        Anything more may compare all pairs on purpose: ranks of predictions, contrasts, kernels (exp), the nearest one.
+        """
         operators = site.first.get("operators")
         if site.function != "expression":
             return False
@@ -380,8 +389,8 @@ class BroadcastInLoss(Rule):
         # Nearest to the loss first: what stands before the difference is done to it. Another term may be added to a
         # distance from something given; predictions that are compared with each other may all be on purpose.
         usual = {"mean", "sum", "pow", "abs", "square", "mul", "div", "sqrt", "view", "squeeze"}
-        added = {"add"} if site.first.get("target_given") is True else set()
-        return set(names[:difference]) <= usual | added
+        measured = MEASURES if site.first.get("target_given") is True else frozenset()
+        return set(names[:difference]) <= usual | measured
 
     @staticmethod
     def _grown(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import pairwise
 from types import MappingProxyType
 
 from tensight.diagnosis.case import Case
@@ -14,6 +15,8 @@ from tensight.diagnosis.words import at, number, plural, some, where
 from tensight.records import Finding
 
 LOST = 0.95  # share of elements that an update leaves as they were
+MOST_LOST = 0.7  # enough where the network has been seen not to learn, of the elements that have a gradient
+STUCK = 200  # updates after which a network that learns is seen to
 SPACING = {"bfloat16": 2.0**-7, "float16": 2.0**-10}
 
 
@@ -24,9 +27,15 @@ class LostUpdates(Rule):
     also = MappingProxyType({"fp16_lost_updates": "The same in float16, whose spacing is eight times finer."})
     category = "precision"
     finds = (
-        "Weights in bfloat16 or float16 whose updates are smaller than half the spacing of their format and round away."
+        "Weights in bfloat16 or float16 whose updates are smaller than half the spacing of their format and round away:"
+        " nearly all of them, or most of them in a network that does not learn."
     )
-    evidence = ("share of weights that an update leaves bit by bit as they were", "gradients", "dtype of the weights")
+    evidence = (
+        "share of weights that an update leaves bit by bit as they were",
+        "gradients",
+        "dtype of the weights",
+        "course of the loss against that of guessing",
+    )
     explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "vanishing_gradient"})
     every = 10
 
@@ -37,7 +46,7 @@ class LostUpdates(Rule):
         lr = case.lr()
         if len(steps) < 5 or (lr is not None and not lr.most > 0):
             return []
-        kept_values = total = seen = 0
+        kept_values = total = seen = without = 0
         lost: dict[str, tuple[Entry, int]] = {}
         for kept in steps:
             for one, info in kept.of_kind("weight"):
@@ -54,13 +63,36 @@ class LostUpdates(Rule):
                 seen += 1
                 total += change.count
                 kept_values += change.equal
-                if change.equal >= LOST * change.count:
+                without += gradient.zero
+                if change.equal - gradient.zero >= MOST_LOST * moving:
                     lost[entry.name] = (entry, lost.get(entry.name, (entry, 0))[1] + 1)
-        if not total or kept_values < LOST * total or seen < 5 or not lost:
+        if not total or seen < 5 or not lost:
             return []
-        return [self._say(case, lost, kept_values / total, len(steps))]
+        all_lost = kept_values >= LOST * total
+        if not all_lost and (kept_values - without < MOST_LOST * (total - without) or not self._stuck(case)):
+            return []
+        return [self._say(case, lost, kept_values / total, len(steps), all_lost=all_lost)]
 
-    def _say(self, case: Case, lost: dict[str, tuple[Entry, int]], share: float, steps: int) -> Finding:
+    @staticmethod
+    def _stuck(case: Case) -> bool:
+        """Whether the loss has not come nearer to that of guessing, or stays there although there is more to learn.
+
+        What gets through of the updates is enough for many networks, which learn a little more slowly.
+        """
+        chance, lr = case.chance_loss(), case.lr()
+        rises = [] if lr is None else [now[0] for before, now in pairwise(lr.points) if now[1] > before[1]]
+        since = rises[-1] if rises else 0  # a rate that warms up is small on purpose
+        trend = case.loss.trend(since)
+        if chance is None or trend is None or case.last_step - since < STUCK:
+            return False
+        if trend.end > 1.5 * chance:
+            return trend.begin - trend.end < 0.25 * (trend.begin - chance)
+        probe = case.scalars.get("probe/label_information")
+        return probe is not None and probe.last > 0 and trend.end > 0.9 * chance and trend.flat()
+
+    def _say(
+        self, case: Case, lost: dict[str, tuple[Entry, int]], share: float, steps: int, *, all_lost: bool
+    ) -> Finding:
         entry = max((one for one, _ in lost.values()), key=lambda one: one.parameter.size)
         part = case.optimizer_of(entry.network) or case.main_optimizer()
         kind = part.type if part is not None else "optimizer"
@@ -70,10 +102,12 @@ class LostUpdates(Rule):
         dtype = entry.parameter.dtype
         size = stats.abs_mean if stats is not None and stats.abs_mean else 0.0
         lr = case.lr()
+        ends = f". The loss is {number(case.loss.last)}, where guessing gives {number(case.chance_loss())}"
+        stays = "" if all_lost else ends
         return self.finding(
             f"updates of {dtype} weights are lost to rounding",
             fault="" if dtype == "bfloat16" else "fp16_lost_updates",
-            confidence=0.94,
+            confidence=0.94 if all_lost else 0.85,
             since_step=case.beginning[0].step if case.beginning else 0,
             where=where(
                 (part.source if part is not None else None) or (calls.step_source if calls is not None else None),
@@ -85,9 +119,8 @@ class LostUpdates(Rule):
             why=f"{number(share * 100)} % of the {dtype} weights are unchanged, bit by bit, after an update"
             f" although they have"
             f" gradients ({some(lost)}): near {number(size)} the spacing of {dtype} is"
-            f" {number(SPACING[dtype] * size)}, and an"
-            f" update with learning rate {number(lr.last if lr else None)} is below half of it, so it is lost to"
-            f" rounding",
+            f" {number(SPACING[dtype] * size)}, and {'an update' if all_lost else 'most of an update'} with learning"
+            f" rate {number(lr.last if lr else None)} is below half of it, so it is lost to rounding{stays}",
             facts=[
                 ("share of weights that did not change", share),
                 ("spacing of the format relative to a value", SPACING[dtype]),

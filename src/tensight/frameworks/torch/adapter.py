@@ -37,6 +37,7 @@ from tensight.frameworks.torch.operators_level import OperatorLevel
 from tensight.frameworks.torch.optimizers import Optimizers
 from tensight.frameworks.torch.permuted import Permuted
 from tensight.frameworks.torch.reading import Reading
+from tensight.frameworks.torch.reordered import Reordered
 from tensight.frameworks.torch.replicas import Replicas, backend, position
 from tensight.frameworks.torch.scaling import Scaling
 from tensight.frameworks.torch.schedules import Clipping, Schedulers
@@ -103,7 +104,7 @@ class TorchAdapter:
         Limits(watching, patches)
         self.optimizers.before_step.append(Symmetry(watching, self.networks).before_update)
         self.backward.on_root.append(Cuts(watching, self.networks).root)
-        self.backward.on_root.append(Permuted(watching, patches).root)
+        self.backward.on_root += [Permuted(watching, patches).root, Reordered(watching, patches).root]
         self.backward.on_root.append(Strangers(watching, self.networks).root)
         replicas = Replicas(watching, patches, self.networks)
         self.calls.before_forward.append(replicas.called)
