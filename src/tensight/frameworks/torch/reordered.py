@@ -38,7 +38,9 @@ class Reordered:
             patches.wrap(np.random, name, self._around_function)
 
     def _around_function(self, original: Any) -> Any:
-        generator = original.__self__
+        generator = getattr(original, "__self__", None)  # a program may have put a function of its own there
+        if generator is None:
+            return original
 
         def reorder(*args, **kwargs):
             if not self._over:
