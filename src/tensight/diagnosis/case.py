@@ -270,13 +270,13 @@ class Case:
         return ""
 
     def first_measuring(self, network: str) -> str:
-        """The same among modules that measured values can meet: tokens go into a table, and past it what is measured."""
+        """The same among modules that measured values can meet: tokens go into a table, and these past it."""
         order = self.ran(network)
         for path in order:
             module = self.module(network, path)
-            if path and not any(other.startswith(f"{path}.") for other in order):
-                if module is None or not module.type.startswith("Embedding"):
-                    return path
+            inner = any(other.startswith(f"{path}.") for other in order)
+            if path and not inner and (module is None or not module.type.startswith("Embedding")):
+                return path
         return self.first_module(network)
 
     def updates_seen(self) -> Iterator[tuple[Kept, Entry, float]]:

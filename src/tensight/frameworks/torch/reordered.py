@@ -38,12 +38,11 @@ class Reordered:
             patches.wrap(np.random, name, self._around_function)
 
     def _around_function(self, original: Any) -> Any:
-        generator = getattr(original, "__self__", None)  # a program may have put a function of its own there
-        if generator is None:
-            return original
+        # a program may have put a function of its own there, which has no generator that we know
+        generator = getattr(original, "__self__", None)
 
         def reorder(*args, **kwargs):
-            if not self._over:
+            if not self._over and generator is not None:
                 self._before(generator, args, kwargs, sys._getframe(1).f_code.co_filename)
             return original(*args, **kwargs)
 
