@@ -4,6 +4,7 @@
     native.contiguous(pointer, 'float32', count)           the quick way, for a tensor whose values lie side by side
     native.one(pointer, 'bfloat16', shape, strides)        any layout; strides count elements, as torch's do
     native.many([(pointer, dtype, layout, before), …])     a list in one call
+    native.copy([(to, source, bytes), …])                  copies that are not looked at soon
 
 A dtype is a name or a code of `DTYPES`. A pointer is the address of the first value (`tensor.data_ptr()`); the caller
 keeps the memory alive during the call. A call computes on its own thread, or, after `share_threads`, on those of the
@@ -71,7 +72,7 @@ _PART_OF_COMPLEX = {
 _NO_NEEDS = Needs()
 _NO_FINITE_VALUE = (None,) * 6  # min to l2
 _MAX_RANK = 64
-_INTERFACE = 2
+_INTERFACE = 3
 _SMALL = 1 << 15  # values; below that the interpreter is held, as letting go of it and waiting for it again costs more
 
 # The words of a result, in the order of the fields of Stats and of Change.
@@ -100,6 +101,8 @@ class _Kernel:
             library.tensight_contiguous.argtypes = (pointer, ctypes.c_int32, whole, pointer, pointer, pointer)
             library.tensight_many.argtypes = (pointer, whole, pointer)
             library.tensight_many.restype = whole
+            library.tensight_copy.argtypes = (pointer, whole)
+            library.tensight_copy.restype = None
         released.tensight_variant_name.restype = ctypes.c_char_p
         released.tensight_share_threads.argtypes = (pointer,)
         self.share_threads: Callable[[int | None], None] = released.tensight_share_threads
@@ -107,6 +110,7 @@ class _Kernel:
         self.contiguous_released: _Call = released.tensight_contiguous
         self.many_held: _Call = held.tensight_many
         self.many_released: _Call = released.tensight_many
+        self.copy: Callable[[int, int], None] = released.tensight_copy
         self.choose: Callable[[int], None] = released.tensight_choose
         self.chosen: Callable[[], int] = released.tensight_chosen
         self.variants: list[str] = [
@@ -283,6 +287,12 @@ def many(items: Sequence[Item], needs: Needs | Sequence[Needs | None] | None = N
         results.append(_read(room.memory, at, code, need, bool(item[3])))
         at += 8 * (_RESULT_WORDS + (len(need.ranges) if need is not None else 0))
     return results
+
+
+def copy(pieces: Sequence[tuple[int, int, int]]) -> None:
+    """Copy memory: `(where to, where from, how many bytes)`, several in one call. They must not overlap."""
+    program = array("q", [word for piece in pieces for word in piece])
+    (_kernel or _loaded()).copy(program.buffer_info()[0], len(pieces))
 
 
 def _read(memory: bytearray, at: int, code: int, needs: Needs | None, changed: bool) -> Stats:

@@ -172,6 +172,27 @@ def _item(values: torch.Tensor, code: int, before: torch.Tensor | None) -> tuple
     return values.data_ptr(), code, layout, before.data_ptr()
 
 
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether its values fill one piece of memory, in the order of one of the usual layouts."""
+    return tensor.is_contiguous() or (tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last))
+
+
+def copy_values(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:
+    """Copy tensors into others that are laid out alike."""
+    pieces = []
+    rest: list[tuple[torch.Tensor, torch.Tensor]] = []
+    for target, source in zip(targets, sources):
+        if native is not None and source.is_cpu and type(source) in PLAIN and _is_dense(source):
+            pieces.append((target.data_ptr(), source.data_ptr(), source.nbytes))
+        else:
+            rest.append((target, source))
+    if native is not None and pieces:
+        native.copy(pieces)
+    if rest:
+        with torch.no_grad():
+            torch._foreach_copy_([target for target, _ in rest], [source.detach() for _, source in rest])
+
+
 def scaled_needs(needs: Needs, scale: float) -> Needs:
     """What to ask of values that are still multiplied by `scale`."""
     if not needs.ranges:

@@ -10,7 +10,7 @@ from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.torch.networks import Held, Model, Networks
 from tensight.frameworks.torch.room import Room
 from tensight.frameworks.torch.shards import local
-from tensight.frameworks.torch.statistics import Job
+from tensight.frameworks.torch.statistics import Job, copy_values
 from tensight.frameworks.torch.watching import Watched, Watching
 from tensight.records import Kind
 
@@ -95,9 +95,7 @@ class Updates:
                 asked.append(local(tensor))
         chosen = self._turn_of(asked)
         if chosen:
-            targets = self._targets(asked[0], chosen)
-            with torch.no_grad():
-                torch._foreach_copy_(targets, [tensor.detach() for tensor in chosen])
+            copy_values(self._targets(asked[0], chosen), chosen)
 
     def _turn_of(self, asked: list[torch.Tensor]) -> list[torch.Tensor]:
         """The weights whose turn it is; copies of the others are given up, so that none is compared with an old one."""

@@ -228,6 +228,17 @@ double deviations_from(double origin, const typename Load::Memory* p, int n, int
 template <class Load>
 constexpr double kNarrow = 1e-4;  // variance against mean square, below which digits would be lost
 
+// What the sums of a block tell of its spread.
+template <class Load>
+void add_deviations(const typename Load::Memory* p, int n, Block& block) {
+    if (block.count == 0) return;
+    block.deviations = block.squares - block.sum * (block.sum / double(block.count));
+    if (block.deviations < kNarrow<Load> * block.squares) {
+        block.deviations = deviations_from<Load>(block.min, p, n, block.count);
+        if (block.deviations < 0) block.deviations = 0;
+    }
+}
+
 // `trouble` remembers from block to block whether the last one had values that are not finite.
 template <class Load>
 Block read_block(const typename Load::Memory* p, int n, bool& trouble) {
@@ -238,12 +249,7 @@ Block read_block(const typename Load::Memory* p, int n, bool& trouble) {
         read_carefully<Load>(p, n, block);
         trouble = block.count < n;
     }
-    if (block.count == 0) return block;
-    block.deviations = block.squares - block.sum * (block.sum / double(block.count));
-    if (block.deviations < kNarrow<Load> * block.squares) {
-        block.deviations = deviations_from<Load>(block.min, p, n, block.count);
-        if (block.deviations < 0) block.deviations = 0;
-    }
+    add_deviations<Load>(p, n, block);
     return block;
 }
 

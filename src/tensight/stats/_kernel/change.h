@@ -90,6 +90,34 @@ Difference compare_block(const typename Load::Memory* now, const typename Load::
     return compare_values<Load, true>(now, before, n, tolerance);
 }
 
+template <class Word>
+int64_t count_equal(const void* now, const void* before, int n) {
+    const Word* a = static_cast<const Word*>(now);
+    const Word* b = static_cast<const Word*>(before);
+    Word different = 0;
+    for (int i = 0; i < n; ++i) different |= a[i] ^ b[i];
+    if (different == 0) return n;  // nothing moved: the common case for weights that are not trained
+    int64_t count = 0;
+    for (int i = 0; i < n; ++i) count += a[i] == b[i];
+    return count;
+}
+
+// A block that comes into vectors straight from memory, and its difference to an earlier copy; `equal` grows by the
+// values that have the same bits.
+template <class Load, class Word>
+void read_and_compare_apart(const typename Load::Memory* now, const typename Load::Memory* before, int n, Tolerance tolerance,
+                            bool& trouble, Block& block, Difference& difference, int64_t& equal) {
+    block = read_block<Load>(now, n, trouble);
+    difference = compare_block<Load>(now, before, n, tolerance);
+    equal += count_equal<Word>(now, before, n);
+}
+
+template <class Load, class Word>
+void read_and_compare(const typename Load::Memory* now, const typename Load::Memory* before, int n, Tolerance tolerance,
+                      bool& trouble, Block& block, Difference& difference, int64_t& equal) {
+    read_and_compare_apart<Load, Word>(now, before, n, tolerance, trouble, block, difference, equal);
+}
+
 // 64-bit integers are subtracted as integers, which is exact, and rounded to double once.
 template <class Integer>
 Difference compare_integers(const Integer* now, const Integer* before, int n, Tolerance tolerance) {
@@ -105,16 +133,4 @@ Difference compare_integers(const Integer* now, const Integer* before, int n, To
         if (distance > difference.largest) difference.largest = distance;
     }
     return difference;
-}
-
-template <class Word>
-int64_t count_equal(const void* now, const void* before, int n) {
-    const Word* a = static_cast<const Word*>(now);
-    const Word* b = static_cast<const Word*>(before);
-    Word different = 0;
-    for (int i = 0; i < n; ++i) different |= a[i] ^ b[i];
-    if (different == 0) return n;  // nothing moved: the common case for weights that are not trained
-    int64_t count = 0;
-    for (int i = 0; i < n; ++i) count += a[i] == b[i];
-    return count;
 }

@@ -91,3 +91,12 @@ inline const float* float8_values() {
                                                            : scale_table();
     return table.values;
 }
+
+// The smallest float not below `value`, and the largest not above it, without infinities.
+inline float rounded_up(double value) {
+    if (value > __FLT_MAX__) return __builtin_inff();
+    if (value < -__FLT_MAX__) return -__FLT_MAX__;
+    const float near = float(value);
+    return double(near) < value ? __builtin_nextafterf(near, __builtin_inff()) : near;
+}
+inline float rounded_down(double value) { return -rounded_up(-value); }

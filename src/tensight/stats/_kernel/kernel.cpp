@@ -73,6 +73,7 @@ class PlainArithmetic {
 }  // namespace
 }  // namespace tensight
 
+#include "copy.h"
 #include "team.h"
 
 namespace tensight {
@@ -99,7 +100,7 @@ bool is_valid(const Task& task) {
 
 using namespace tensight;
 
-TENSIGHT_EXPORT int tensight_abi() { return 2; }
+TENSIGHT_EXPORT int tensight_abi() { return 3; }
 
 TENSIGHT_EXPORT int tensight_variants() { return kVariantCount; }
 
@@ -152,4 +153,9 @@ TENSIGHT_EXPORT int64_t tensight_many(const int64_t* words, int64_t count, int64
     if (!wrong) read_all(kVariants[chosen].pass, units, count);
     free(units);
     return wrong;
+}
+
+// `count` copies, each as three words: where to, where from, how many bytes.
+TENSIGHT_EXPORT void tensight_copy(const int64_t* words, int64_t count) {
+    copy_all(reinterpret_cast<const Copy*>(words), count);
 }

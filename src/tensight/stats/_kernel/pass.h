@@ -20,6 +20,9 @@ constexpr int kBlock = 4096;  // values
 #include "float32_avx512.h"
 #endif
 #include "change.h"
+#if defined(__AVX512F__)
+#include "change_avx512.h"
+#endif
 #include "walk.h"
 
 // All blocks so far. Deviations are merged by the pairwise formula, so no block disturbs the digits of another.
@@ -60,15 +63,6 @@ struct Totals {
 
 inline Tolerance tolerance_of(const Needs* needs) { return {needs ? needs->rtol : 1e-5, needs ? needs->atol : 1e-8}; }
 
-// The smallest float not below `value`, and the largest not above it, without infinities.
-inline float rounded_up(double value) {
-    if (value > __FLT_MAX__) return __builtin_inff();
-    if (value < -__FLT_MAX__) return -__FLT_MAX__;
-    const float near = float(value);
-    return double(near) < value ? __builtin_nextafterf(near, __builtin_inff()) : near;
-}
-inline float rounded_down(double value) { return -rounded_up(-value); }
-
 inline void ends_of(const Needs* needs, int64_t i, float& start, float& end) {
     start = rounded_up(needs->ends[2 * i]);
     end = rounded_down(needs->ends[2 * i + 1]);
@@ -94,12 +88,16 @@ Totals pass_direct(const Task& task, const Needs* needs, int64_t* within) {
     Totals totals;
     bool trouble = false;
     walk<Memory>(task, kBlock, [&](const Memory* now, const Memory* before, int n) {
-        totals.add(read_block<Load>(now, n, trouble));
         add_within<Load>(now, n, needs, within);
-        if (before) {
-            totals.add(compare_block<Load>(now, before, n, tolerance_of(needs)));
-            totals.equal += count_equal<Word>(now, before, n);
+        if (!before) {
+            totals.add(read_block<Load>(now, n, trouble));
+            return;
         }
+        Block block;
+        Difference difference;
+        read_and_compare<Load, Word>(now, before, n, tolerance_of(needs), trouble, block, difference, totals.equal);
+        totals.add(block);
+        totals.add(difference);
     });
     return totals;
 }

@@ -21,8 +21,8 @@ using Parallel = void (*)(void (*work)(void*), void* data, unsigned threads, uns
 Parallel team = nullptr;
 pthread_t team_owner;
 
-constexpr int64_t kPiece = 1 << 17;      // values
-constexpr int64_t kWorthIt = 1 << 16;    // values; fewer are read before the others have woken up
+constexpr int64_t kPiece = 1 << 15;    // values
+constexpr int64_t kWorthIt = 1 << 15;  // values; fewer are read before the others have woken up
 constexpr int64_t kStride = 1;
 
 // One tensor, or a piece of one.
