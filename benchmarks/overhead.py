@@ -45,6 +45,7 @@ class Network(NamedTuple):
 NETWORKS = {
     "gpt": Network(2, 14, 12),
     "resnet18": Network(5, 12, 15),
+    "resnet18-cifar": Network(1, 14, 12),
     "lenet": Network(15, 8, 15),
     "mlp": Network(500, 4, 15),
 }

@@ -75,10 +75,12 @@ class Basic(nn.Module):
         return self.act(y)
 
 
-def resnet18() -> nn.Module:
-    """11.2 million parameters, ImageNet stem, 32x32 images."""
-    layers: list[nn.Module] = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
-    layers.append(nn.MaxPool2d(3, 2, 1))
+def resnet18(small_images: bool = False) -> nn.Module:
+    """11.2 million parameters, 32x32 images; with the stem for ImageNet, which leaves little of them, or for CIFAR."""
+    stem = nn.Conv2d(3, 64, 3, 1, 1, bias=False) if small_images else nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+    layers: list[nn.Module] = [stem, nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+    if not small_images:
+        layers.append(nn.MaxPool2d(3, 2, 1))
     for into, out, stride in ((64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)):
         layers += [Basic(into, out, stride), Basic(out, out, 1)]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
@@ -121,8 +123,9 @@ def main() -> None:
         x, y = torch.randint(0, 8192, (64, 129)), None
         size = 8
     else:
-        model = {"resnet18": resnet18, "lenet": lenet, "mlp": mlp}[name]()
-        shape = {"resnet18": (3, 32, 32), "lenet": (1, 28, 28), "mlp": (64,)}[name]
+        make = {"resnet18": resnet18, "resnet18-cifar": lambda: resnet18(True), "lenet": lenet, "mlp": mlp}[name]
+        model = make()
+        shape = {"lenet": (1, 28, 28), "mlp": (64,)}.get(name, (3, 32, 32))
         x, y = torch.randn(256, *shape), torch.randint(0, 10, (256,))
         size = 64
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

@@ -27,6 +27,7 @@ from tensight.records.event import Value
 MOST_CALLS = 32  # of one module between two backward passes: a cell that runs over a long sequence
 MOST_FORWARDS = 8  # outermost calls that are looked at between two backward passes
 MOST_EVALUATIONS = 2  # and those without gradients
+_GRADIENTS = frozenset({"output_gradient", "input_gradient"})
 _ROWS = 6  # samples of a batch that are compared
 _is_compiling = torch.compiler.is_compiling
 
@@ -263,12 +264,15 @@ class Calls:
                 watching.share_hook(sharing)
 
     def _tensor(self, entry: Entry, call: int, slot: str, tensor: torch.Tensor, kind: Kind) -> Watched:
-        phase = self.watching.phase
-        if kind in ("output_gradient", "input_gradient"):
-            phase = "backward"
-        return self.watching.watched(
+        watching = self.watching
+        phase = "backward" if kind in _GRADIENTS else watching.phase
+        key = (kind, call, slot, phase)
+        known = entry.tables.get(key)
+        if known is not None and known.version == watching.needs_version:  # nearly always
+            return known
+        return watching.watched(
             entry.tables,
-            (kind, call, slot, phase),
+            key,
             tensor,
             kind,
             entry.path,

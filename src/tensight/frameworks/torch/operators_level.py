@@ -156,7 +156,8 @@ class OperatorLevel:
             except CannotJudge as error:
                 sink.unobserved(info.id, error.code, call.phase)
                 return info.id
-        if key[1] not in _BLANK:
+        # of what an optimizer writes somebody looks at the weights again, and at nothing else
+        if key[1] not in _BLANK and (call.phase != "update" or tensor.requires_grad):
             measured.add(tensor, needs, stats, written=written)
         shape = tensor.shape
         sink.observe(info.id, stats, call.phase, None if shape == info.shape else tuple(shape))

@@ -180,6 +180,9 @@ class Updates:
         return jobs
 
     def _tensor(self, held: Held, tensor: torch.Tensor, kind: Kind) -> Watched:
+        known = held.tables.get(kind)
+        if known is not None and known.version == self.watching.needs_version:  # nearly always
+            return known
         return self.watching.watched(
             held.tables,
             kind,

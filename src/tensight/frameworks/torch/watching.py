@@ -7,7 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -37,14 +37,17 @@ class Watched:
         self.version = version
 
 
-class Last(NamedTuple):
+class Last:
     """A tensor that was looked at, not kept alive; `sharing` are those that its gradient hook serves."""
 
-    ref: weakref.ref
-    version: int
-    needs: Needs
-    stats: Stats
-    sharing: list[Watched] | None
+    __slots__ = ("needs", "ref", "sharing", "stats", "version")
+
+    def __init__(self, ref: weakref.ref, version: int, needs: Needs, stats: Stats) -> None:
+        self.ref = ref
+        self.version = version
+        self.needs = needs
+        self.stats = stats
+        self.sharing: list[Watched] | None = None
 
 
 class Scope:
@@ -199,7 +202,7 @@ class Watching:
     def look(self, watched: Watched, tensor: torch.Tensor, phase: Phase, scale: float = 1.0) -> None:
         """Take statistics of a tensor now and tell the sink."""
         try:
-            known = self._known(Job(tensor, watched.needs, None, scale))
+            known = self.measured.find(tensor, watched.needs) if self.measured is not None and scale == 1.0 else None
             stats = known or statistics.one(tensor, watched.needs, None, scale)
         except CannotJudge as error:
             self.sink.unobserved(watched.id, error.code, phase)
@@ -223,18 +226,18 @@ class Watching:
             self._last = None
             self.sink.unobserved(watched.id, error.code, phase)
             return None
-        self._last = Last(weakref.ref(tensor), version, watched.needs, stats, None)
+        self._last = Last(weakref.ref(tensor), version, watched.needs, stats)
         self.tell(watched, tensor, stats, phase)
         return None
 
     def share_hook(self, sharing: list[Watched]) -> None:
         """The tensor that was looked at last has a gradient hook now, which serves `sharing`."""
         if self._last is not None:
-            self._last = self._last._replace(sharing=sharing)
+            self._last.sharing = sharing
 
     def look_at_many(self, found: list[tuple[Watched, Job]], phase: Phase) -> list[Stats]:
         """Statistics of many tensors by one call; those that cannot be judged are told and left out."""
-        known = [self._known(job) for _, job in found]
+        known = [self._known(job) for _, job in found] if self.measured is not None else [None] * len(found)
         unknown = [job for (_, job), stats in zip(found, known) if stats is None]
         read = iter(statistics.many(unknown))
         answers = []
