@@ -2,6 +2,7 @@
 
 disk      large tensors written and synced, against the disk's own rate for the same bytes
 training  a step of ResNet-18: bare, statistics of every operator, every module's output written asynchronously;
+          with `--cifar` the network with the stem for small images, which has more to compute and to write;
           with `--msprobe PYTHON` also msprobe on the same selections, in an environment with mindstudio-probe and torch
 reading   a dump of so many gigabytes (`--gigabytes 4`) opened and checked: rate and largest memory
 
@@ -29,6 +30,7 @@ import numpy as np
 
 WARM_UP = 14  # steps; the first ten of any run are watched whole, and what looking costs is learnt after them
 HERE = Path(__file__).resolve().parent
+KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}  # see overhead.py
 MODES = {
     "statistics of every operator": {"saved_data": "statistic", "input_output": 2},
     "statistics of every operator, inputs too": {"saved_data": "statistic", "input_output": 0},
@@ -99,7 +101,7 @@ def child(mode: str) -> None:
     training = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(training)
     torch.manual_seed(0)
-    model = training.resnet18()
+    model = training.resnet18(small_images="TRAINING_CIFAR" in os.environ)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     x, y = torch.randn(256, 3, 32, 32), torch.randint(0, 10, (256,))
     place = Path(tempfile.mkdtemp(dir=os.environ.get("TENSIGHT_BENCHMARK_DIR")))
@@ -156,7 +158,7 @@ def _held(place: Path, steps: int) -> dict[str, float]:
     return {"files": len(sizes) / steps, "megabytes": sum(sizes) / steps / 1e6}
 
 
-def training(rounds: int, block: int, msprobe: str) -> None:
+def training(rounds: int, block: int, msprobe: str, cifar: bool) -> None:
     """Trainings that take turns: each is ahead of the others by one block at most."""
     modes = ["bare", *MODES, *(MSPROBE if msprobe else ())]
     running = {
@@ -165,6 +167,7 @@ def training(rounds: int, block: int, msprobe: str) -> None:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env={**os.environ, **KEEP_MEMORY, **({"TRAINING_CIFAR": "1"} if cifar else {})},
         )
         for mode in modes
     }
@@ -244,6 +247,7 @@ def main() -> None:
     options.add_argument("--steps", type=int, default=4, help="of a turn")
     options.add_argument("--gigabytes", type=float, default=4.0)
     options.add_argument("--msprobe", default="", metavar="PYTHON")
+    options.add_argument("--cifar", action="store_true")
     options.add_argument("--child", default="", help=argparse.SUPPRESS)
     asked = options.parse_args()
     if asked.child:
@@ -253,7 +257,7 @@ def main() -> None:
     if "disk" in what:
         disk(64, 8)
     if "training" in what:
-        training(asked.rounds, asked.steps, asked.msprobe)
+        training(asked.rounds, asked.steps, asked.msprobe, asked.cifar)
     if "reading" in what:
         reading(asked.gigabytes)
 
