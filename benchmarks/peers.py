@@ -44,7 +44,7 @@ NETWORKS = {"gpt": (6, 12), "resnet18": (16, 16), "lenet": (60, 40)}
 WARMUP = 3
 
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
-"""Of all processes, as in overhead.py: a tool that keeps a block at the end of the heap would make a training faster."""
+"""Of all processes, as in overhead.py: a tool that keeps a block at the end of the heap makes a training faster."""
 
 TITLES = {"gpt": "GPT-like, 13.8 M", "resnet18": "ResNet-18, 11.2 M", "lenet": "LeNet, 1.2 M"}
 

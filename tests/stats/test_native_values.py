@@ -109,6 +109,41 @@ def test_the_deviation_of_values_far_from_zero_keeps_its_digits(using: Callable[
             assert statistics(array).std == pytest.approx(0.5, rel=1e-12)
 
 
+@pytest.mark.parametrize(("rtol", "atol"), [(1e-5, 1e-8), (1e-3, 0.0), (0.0, 1e-4), (1e-5, 1e-42), (0.0, 0.0)])
+def test_weights_that_moved_by_about_the_tolerance_count_as_in_the_reference(
+    rtol: float, atol: float, agree: Callable[..., None], using: Callable[[str], Any]
+) -> None:
+    random = np.random.default_rng(0)
+    before = (random.standard_normal(9000) * 10.0 ** random.integers(-44, 30, 9000)).astype(np.float32)
+    near = (atol + rtol * np.abs(before.astype(np.float64))) * (1 + random.integers(-8, 9, 9000) * 2.0**-24)
+    now = (before + near * random.choice([-1, 1], 9000)).astype(np.float32)
+    now[::7] += 1  # beside others that moved far
+    needs = Needs(change=True, rtol=rtol, atol=atol)
+    truth = reference.statistics(now, needs, before)
+    for instructions in native.supported_instructions():
+        with using(instructions):
+            agree(statistics(now, needs, before), truth, "float32")
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 4097, (1 << 18) + 5, (4 << 20) + 77])
+@pytest.mark.parametrize("shift", [0, 4, 16])
+def test_copies_are_whole_and_touch_nothing_beside_them(size: int, shift: int) -> None:
+    source = np.random.default_rng(size).integers(0, 256, size + 32, dtype=np.uint8)
+    target = np.full(size + 64, 7, np.uint8)
+    native.copy([(target.ctypes.data + shift, source.ctypes.data + 3, size)])
+    assert np.array_equal(target[shift : shift + size], source[3 : 3 + size])
+    assert (target[:shift] == 7).all()
+    assert (target[shift + size :] == 7).all()
+
+
+def test_several_copies_are_made_in_one_call() -> None:
+    random = np.random.default_rng(0)
+    sources = [random.standard_normal(size) for size in (1, 300_000, 0, 5000, 800_000)]
+    targets = [np.zeros_like(source) for source in sources]
+    native.copy([(to.ctypes.data, source.ctypes.data, to.nbytes) for to, source in zip(targets, sources)])
+    assert all(np.array_equal(to, source) for to, source in zip(targets, sources))
+
+
 def test_a_change_at_the_end_of_float64_does_not_spoil_the_moments() -> None:
     now, before = np.array([1.0, 3.0, 5.0]), np.array([1.7e308, 1.7e308, 1.7e308])
     stats = statistics(now, Needs(), before)
