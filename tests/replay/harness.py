@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 import math
+import multiprocessing
 import os
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -167,16 +169,34 @@ def main(folder: Path, options: dict[str, Any], script: str) -> None:
     finally:
         if not copy:
             rewind.ending()
-    children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+    if copy:
+        return
+    descriptors, children = left_behind(before)
     result = {
         "replays": msgspec.to_builtins(seen),
         "problems": problems,
         "steps": step,
-        "descriptors": len(os.listdir("/proc/self/fd")) - before,
-        "children": len(children),
+        "descriptors": descriptors,
+        "children": children,
         "resident": resident,
     }
     (folder / "replays.json").write_text(json.dumps(result))
+
+
+def left_behind(before: int, seconds: float = 30.0) -> tuple[int, int]:
+    """Descriptors and children that are more than there were, and stay.
+
+    The queues of a loader's workers are closed by threads of their own, some time after the loop over it; what the
+    rewinder has forgotten stays for ever.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        multiprocessing.active_children()  # takes the exit status of the loader's own
+        descriptors = len(os.listdir("/proc/self/fd")) - before
+        children = len(Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split())
+        if (descriptors, children) == (0, 0) or time.monotonic() >= until:
+            return descriptors, children
+        time.sleep(0.01)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
@@ -21,8 +22,19 @@ def slow_copy():
     made.end()
 
 
-def test_a_copy_that_is_slow_by_itself_is_not_waited_for(slow_copy):
-    assert slow_copy.wait(0.1) is None
+@pytest.fixture
+def silent_copy():
+    """A copy that does not answer."""
+    made = copying.make_copy(0, b"now")
+    if isinstance(made, copying.Woken):
+        time.sleep(copying.LIMIT)
+        made.leave(b"")
+    yield made
+    made.end()
+
+
+def test_a_copy_that_is_slow_by_itself_is_not_waited_for(silent_copy):
+    assert silent_copy.wait(0.1) is None
 
 
 def test_a_copy_that_gets_no_core_is_waited_for_longer(slow_copy, monkeypatch):
@@ -32,11 +44,28 @@ def test_a_copy_that_gets_no_core_is_waited_for_longer(slow_copy, monkeypatch):
     assert slow_copy.wait(0.1) == b"done"
 
 
-def test_but_not_for_ever(slow_copy, monkeypatch):
+def test_but_not_for_ever(silent_copy, monkeypatch):
     begun = time.monotonic()
     monkeypatch.setattr(copying, "without_core", lambda pid: time.monotonic() - begun)
     monkeypatch.setattr(copying, "MOST_HELD_UP", 1.0)
-    assert slow_copy.wait(0.1) is None
+    assert silent_copy.wait(0.1) is None
+
+
+@pytest.mark.parametrize("there_are", [0, 1])
+def test_a_process_that_may_open_no_more_files_keeps_those_it_could_still_open(there_are, monkeypatch):
+    pipe, made = os.pipe, []
+
+    def few():
+        if len(made) == there_are:
+            raise OSError(errno.EMFILE, "too many open files")
+        made.append(pipe())
+        return made[-1]
+
+    monkeypatch.setattr(os, "pipe", few)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="too many open files"):
+        copying.make_copy(0)
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_time_without_a_core_is_known_for_this_process_and_none_for_a_stranger():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import math
@@ -157,22 +158,23 @@ def make_copy(step: int, order: bytes | None = None, *, stays: bool = False) -> 
     With `order` the copy does not wait. One that `stays` can be asked again and again; the training waits for its
     answers, so that it is not made to stand back.
     """
-    orders = os.memfd_create("orders")
-    wake_out, wake_in = os.pipe()
-    answers_out, answers_in = os.pipe()
-    parent = os.getpid()
-    positions = isolation.read_positions()
-    numbers = random.getstate()  # Python draws a new seed in every forked process
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of threads: looked at before
-            pid = os.fork()
-    except OSError as error:
-        for descriptor in (orders, wake_out, wake_in, answers_out, answers_in):
-            os.close(descriptor)
-        if error.errno not in (errno.EAGAIN, errno.ENOMEM):
-            raise
-        raise MemoryError("the system refused a copy of the process") from error
+    with contextlib.ExitStack() as undo:  # a process that has no descriptors left must not lose its last ones here
+        orders = os.memfd_create("orders")
+        undo.callback(os.close, orders)
+        wake_out, wake_in = _pipe(undo)
+        answers_out, answers_in = _pipe(undo)
+        parent = os.getpid()
+        positions = isolation.read_positions()
+        numbers = random.getstate()  # Python draws a new seed in every forked process
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of threads: looked at before
+                pid = os.fork()
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.ENOMEM):
+                raise
+            raise MemoryError("the system refused a copy of the process") from error
+        undo.pop_all()
     if pid:
         os.close(wake_out)
         os.close(answers_in)
@@ -196,6 +198,13 @@ def make_copy(step: int, order: bytes | None = None, *, stays: bool = False) -> 
         return Woken(told, answers_in, orders, wake_out)
     except BaseException:
         os._exit(1)
+
+
+def _pipe(undo: contextlib.ExitStack) -> tuple[int, int]:
+    out, into = os.pipe()
+    undo.callback(os.close, out)
+    undo.callback(os.close, into)
+    return out, into
 
 
 def _told(orders: int, wake: int) -> bytes:
