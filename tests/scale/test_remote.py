@@ -20,6 +20,8 @@ import pytest
 
 import tensight
 from tensight.compare import compare
+from tensight.control import launch
+from tensight.control.address import Address, leave_beside
 from tensight.errors import MissingExtra, NameNotFound, RunError, UsageError
 from tensight.runs import open_run
 from tensight.store import remote
@@ -56,6 +58,16 @@ def test_a_run_is_opened_by_its_address(place: str, tmp_path: Path) -> None:
     assert (there.name, there.step_count, list(there.readers)) == ("run", known.step_count, [0, 1])
     assert list(there.check("TO on *")) == list(known.check("TO on *")) != []
     assert compare(f"{place}/run", here).verdict == "identical"
+
+
+def test_the_token_of_a_server_does_not_leave_this_machine(place: str, tmp_path: Path) -> None:
+    here = recordings.run(tmp_path / "run", 1)
+    leave_beside(Address("127.0.0.1", 8765, "secret"), here)
+    (here / launch.LOG).write_text("")
+    put(here, f"{place}/run")
+    there = fsspec.filesystem("memory").find(place.removeprefix("memory:/"))
+    assert there
+    assert not [name for name in there if "/server." in name]
 
 
 def test_kept_tensors_are_fetched_when_they_are_asked_for(place: str, tmp_path: Path, cache: Path) -> None:

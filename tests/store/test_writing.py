@@ -18,7 +18,9 @@ from tensight.errors import NameNotFound, RunError
 from tensight.records import RunEnd, TensorInfo
 from tensight.store import Reader, Writer, codec
 from tensight.store.appender import Appender
-from tensight.store.frame import PREAMBLE, scan
+from tensight.store.frame import PREAMBLE, Gap, scan
+from tensight.store.journal import PRINTS, Journal, read
+from tensight.store.state import State
 from tensight.testing.store_suite import run_info, same, sample_finding, sample_hit, sample_step
 
 FULL = """
@@ -172,6 +174,51 @@ def test_a_recording_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="already holds a recording"):
         Writer(tmp_path / "run", run_info())
     assert len(Reader(tmp_path / "run").steps) == 1
+
+
+def test_a_tensor_that_another_thread_meets_while_others_are_written_is_in_every_later_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(tmp_path / "run", run_info())
+    late = threading.Thread(target=writer.tensor, args=(TensorInfo(2, "weight", "fc2", "weight"),))
+    put = State.put_tensors
+
+    def slow(state: State, infos: list[TensorInfo], sequence: int) -> None:
+        put(state, infos, sequence)
+        if not late.ident:
+            late.start()
+            late.join(0.5)  # long enough to come in between, if it may
+
+    monkeypatch.setattr(State, "put_tensors", slow)
+    writer.tensor(TensorInfo(1, "weight", "fc1", "weight"))
+    writer.step(sample_step(0))
+    late.join()
+    writer.step(sample_step(1))
+    writer._log.rotate()
+    writer.close()
+    assert set(Reader(tmp_path / "run").tensors) == {1, 2}
+
+
+def test_half_a_record_is_no_part_of_a_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path / PRINTS)
+    journal.append("before")
+    write, room = os.write, [5, 0]
+
+    def full(handle: int, data: bytes) -> int:
+        if not room:
+            return write(handle, data)
+        count = room.pop(0)
+        if not count:
+            raise OSError(28, "No space left on device")
+        return write(handle, data[:count])
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        journal.append("lost")
+    assert journal.append("after")
+    journal.close()
+    assert [record for _, record in read(tmp_path / PRINTS, str)] == ["before", "after"]
+    assert not [found for found in scan((tmp_path / PRINTS).read_bytes(), 0) if isinstance(found, Gap)]
 
 
 def test_a_reader_follows_a_writer_in_another_thread(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ class Appender:
         self._sequence += 1
         frame = pack(kind, payload, self._sequence)
         try:
-            _write_whole(fd, frame)
+            write_whole(fd, frame)
         except OSError:
             os.ftruncate(fd, status.st_size)
             raise
@@ -122,7 +122,7 @@ class Appender:
         try:
             self._sequence += 1
             start = preamble(number) + pack(FrameKind.HEADER, header, self._sequence)
-            _write_whole(fd, start)
+            write_whole(fd, start)
             os.rename(temporary, path)
         except BaseException:
             os.close(fd)
@@ -140,7 +140,7 @@ class Appender:
             os.close(fd)
 
 
-def _write_whole(fd: int, data: bytes) -> None:
+def write_whole(fd: int, data: bytes) -> None:
     """One write(); what a full disk or a size limit cut short is tried once more, to learn the reason."""
     count = os.write(fd, data)
     while count < len(data):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tensight.errors import UNDECODABLE, DamagedError
+from tensight.store.appender import write_whole
 from tensight.store.codec import decode, encode
 from tensight.store.frame import Frame, pack, scan
 
@@ -36,14 +37,18 @@ class Journal:
         self._lock = threading.Lock()
 
     def append(self, record: Any) -> bool:
-        """Write a record; False when the journal is full or closed."""
+        """Write a record; False when the journal is full or closed. An OSError when it is not wholly there."""
         if os.getpid() != self._pid:
             return False
         with self._lock:
             data = pack(KIND, encode(record), self._sequence + 1)
             if self._handle is None or self._size + len(data) > self._most:
                 return False
-            os.write(self._handle, data)
+            try:
+                write_whole(self._handle, data)
+            except OSError:
+                os.ftruncate(self._handle, self._size)  # half a record would be read as damage
+                raise
             self._sequence += 1
             self._size += len(data)
             return True

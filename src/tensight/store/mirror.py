@@ -21,6 +21,8 @@ from tensight.store.remote import file_system, is_of_a_run, spoken_of
 
 EVERY = 10.0  # seconds
 _LIMIT = 600.0  # seconds for the last copy
+STAYS = frozenset(("server.json", "server.log"))
+"""Of this machine's server, in the folder of a run: its token lets whoever reads it command the training."""
 
 
 class Mirror:
@@ -54,7 +56,9 @@ class Mirror:
         with spoken_of(self.address):
             for path in sorted(self.folder.rglob("*")):
                 relative = path.relative_to(self.folder).as_posix()
-                if path.name.endswith(".new") or (self._parts and relative.split("/")[0] not in self._parts):
+                if path.name.endswith(".new") or path.name in STAYS:
+                    continue
+                if self._parts and relative.split("/")[0] not in self._parts:
                     continue
                 try:
                     found = path.stat()

@@ -101,7 +101,8 @@ class Writer:
     def tensor(self, info: TensorInfo) -> None:
         """A tensor that observations will refer to. It is written together with what comes next."""
         if os.getpid() == self._pid:
-            self._pending.append(info)
+            with self._lock:  # what came while another thread writes must not be taken for written
+                self._pending.append(info)
 
     def watchpoint(self, watchpoint: Watchpoint) -> None:
         """A watchpoint was set, or changed."""
