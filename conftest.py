@@ -32,3 +32,21 @@ def _no_session_is_left() -> Iterator[None]:
     if holder is not None and holder.current() is not None:
         left, holder._sessions[:] = list(holder._sessions), []
         pytest.fail(f"{left} was left open")
+
+
+@pytest.fixture
+def many_open_files() -> Iterator[None]:
+    """The next file that this process opens has a number above those that `select` knows."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2000:
+        pytest.skip("this system allows fewer open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+    held = [os.open(os.devnull, os.O_RDONLY)]
+    while held[-1] < 1100:
+        held.append(os.dup(held[0]))
+    yield
+    for one in held:
+        os.close(one)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -37,6 +37,10 @@ def test_a_copy_that_is_slow_by_itself_is_not_waited_for(silent_copy):
     assert silent_copy.wait(0.1) is None
 
 
+def test_a_training_with_thousands_of_open_files_waits_as_others_do(many_open_files, slow_copy):
+    assert slow_copy.wait(60.0) == b"done"
+
+
 def test_a_copy_that_gets_no_core_is_waited_for_longer(slow_copy, monkeypatch):
     begun = time.monotonic()
     monkeypatch.setattr(copying, "MOST_HELD_UP", 100.0)

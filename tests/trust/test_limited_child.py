@@ -89,6 +89,15 @@ def test_an_honest_file_passes_and_nothing_is_left_behind(way: str, tmp_path: Pa
     assert {child.pid for child in psutil.Process().children()} <= children
 
 
+def test_a_process_with_thousands_of_open_files_reads_as_others_do(
+    way: str, tmp_path: Path, many_open_files: None
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    with pytest.raises(CheckpointError, match="file is no checkpoint"):
+        limited.try_reading(refuses, path, memory=GREEDY)
+
+
 def test_memory_grows_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with path.open("wb") as file:

@@ -80,6 +80,8 @@ class Copy:
         """
         until, idle = time.monotonic() + seconds, without_core(self.pid)
         moved, worked = time.monotonic(), -1.0
+        waiting = select.poll()  # `select` knows only the first 1024 files of a process
+        waiting.register(self._answers, select.POLLIN)
         while True:
             answer = self.answer()
             now = time.monotonic()
@@ -92,10 +94,8 @@ class Copy:
                     moved, worked = now, done
                 elif now - moved > still:
                     return None
-            try:
-                select.select([self._answers], [], [], min(max(until + held_up - now, 0.01), 1.0))
-            except (OSError, ValueError):
-                return self.answer()
+            patience = min(max(until + held_up - now, 0.01), 1.0)
+            waiting.poll(math.ceil(1000 * patience))
 
     def end(self) -> None:
         """End it, take its exit status, give everything back."""

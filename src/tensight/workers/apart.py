@@ -7,12 +7,9 @@ and another child reads the rest: one bad file does not hide a thousand good one
 from __future__ import annotations
 
 import contextlib
-import faulthandler
-import importlib
 import mmap
 import os
 import pickle
-import select
 import signal
 import struct
 import subprocess
@@ -26,7 +23,7 @@ from typing import IO, NamedTuple, NoReturn, TypeVar
 
 from tensight import errors
 from tensight.errors import FormatError, TensightError
-from tensight.workers import limited
+from tensight.workers import child
 
 MEMORY = 1 << 30  # bytes that one file may take
 PER_BYTE = 16  # and so many for each of its bytes: text becomes objects
@@ -73,10 +70,7 @@ def read_apart(
     most: int = MOST_REFUSED,
     progress: Progress | None = None,
 ) -> Made:
-    """What a reader, a function of a module, makes of a folder or a file; its own errors are raised here.
-
-    Where this process has several threads the child is a fresh interpreter: a copy could hold a lock for ever.
-    """
+    """What a reader, a function of a module, makes of a folder or a file; its own errors are raised here."""
     if not hasattr(os, "fork"):
         return read(path, Visit())
     without: dict[Path, str] = {}
@@ -115,14 +109,14 @@ def _child(
     with tempfile.TemporaryFile() as file:
         file.truncate(Place.BYTES)
         place = Place(file.fileno())
-        child, pipe = start(read, path, without, memory, file.fileno())
+        pid, pipe = start(read, path, without, memory, file.fileno())
         with pipe:
             heard = bytearray()
-            in_time, code = limited.ended(child, lambda: _listen(pipe, place, seconds, heard, progress))
+            in_time, code = child.ended(pid, lambda: _listen(pipe, place, seconds, heard, progress))
         _, _, size, name = place.read()
     if not in_time:
         why = f"reading it takes more than {_allowed(seconds, size):.0f} seconds"
-    elif code in (limited.MEMORY_FULL, -signal.SIGKILL):
+    elif code in (child.MEMORY_FULL, -signal.SIGKILL):
         why = "reading it takes more memory than a file of its size needs"
     else:
         why = "it breaks what reads it" if code else ""
@@ -135,9 +129,8 @@ def _listen(pipe: IO[bytes], place: Place, seconds: float, heard: bytearray, pro
     last = -1
     while True:
         began = time.monotonic()
-        ready, _, _ = select.select((pipe,), (), (), min(_TICK, seconds))
-        if ready:
-            piece = os.read(pipe.fileno(), 1 << 20)
+        piece = child.heard(pipe, min(_TICK, seconds), 1 << 20)
+        if piece is not None:
             if not piece:
                 return True
             heard += piece
@@ -187,7 +180,7 @@ class _Telling(Visit):
         self._place = place
         self._now = (b"", 0)
         self._small = 0
-        self._ceiling = limited.allowed("RLIMIT_DATA")
+        self._ceiling = child.allowed("RLIMIT_DATA")
         self._allow(0)
 
     def at(self, file: Path, size: int = 0) -> None:
@@ -202,40 +195,32 @@ class _Telling(Visit):
 
     def _allow(self, size: int) -> None:
         # what was read before stays allowed: it is the dump's, and no file's fault
-        wanted = limited.data_in_use() + self._memory + PER_BYTE * size
-        limited.limit("RLIMIT_DATA", min(wanted, self._ceiling))
+        wanted = child.data_in_use() + self._memory + PER_BYTE * size
+        child.limit("RLIMIT_DATA", min(wanted, self._ceiling))
         self._small = _OFTEN if size >= _LARGE else 0  # a small file after a large one has its own allowance again
 
 
 def _forked(
     read: Read[Made], path: Path, without: Mapping[Path, str], memory: int, place: int
 ) -> tuple[int, IO[bytes]]:
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _work(read, path, without, memory, place, writing)
-    os.close(writing)
-    return child, os.fdopen(reading, "rb", buffering=0)
+    return child.forked(lambda writing: _work(read, path, without, memory, place, writing))
 
 
 def _spawned(
     read: Read[Made], path: Path, without: Mapping[Path, str], memory: int, place: int
 ) -> tuple[int, IO[bytes]]:
-    words = (f"{read.__module__}:{read.__qualname__}", str(place))
-    child, asking, pipe = limited.spawned(__name__, *words, stdin=subprocess.PIPE, keep=(place,))
+    words = (child.name_of(read), str(place))
+    pid, asking, pipe = child.spawned(__name__, *words, stdin=subprocess.PIPE, keep=(place,))
     assert asking is not None
     with contextlib.suppress(BrokenPipeError), asking:
         pickle.dump((path, dict(without), memory), asking)
-    return child, pipe
+    return pid, pipe
 
 
 def _work(read: Read[Made], path: Path, without: Mapping[Path, str], memory: int, place: int, writing: int) -> NoReturn:
-    """The child: limits first, then the files; nothing of its parent's is run when it leaves."""
-    code = limited.BROKEN
-    faulthandler.disable()  # what a child dies of is said in a sentence, and need not fill the screen
-    try:
-        limited.limit("RLIMIT_CORE", 0)
+    """The child: limits first, then the files."""
+
+    def work() -> int:
         telling = _Telling(without, memory, Place(place))
         made: tuple[str, object]
         try:
@@ -245,21 +230,15 @@ def _work(read: Read[Made], path: Path, without: Mapping[Path, str], memory: int
         telling.at(path)  # the last file has done no harm
         with os.fdopen(writing, "wb") as out:
             pickle.dump(made, out, pickle.HIGHEST_PROTOCOL)
-        code = 0
-    except MemoryError:
-        code = limited.MEMORY_FULL
-    except BaseException:
-        pass
-    finally:
-        os._exit(code)
+        return 0
+
+    child.leave_after(work)
 
 
 def main(words: list[str]) -> NoReturn:
     """`python -m tensight.workers.apart MODULE:FUNCTION PLACE`, the rest of the question on standard input."""
-    module, _, name = words[0].partition(":")
     path, without, memory = pickle.load(sys.stdin.buffer)
-    read = getattr(importlib.import_module(module), name)
-    _work(read, path, without, memory, int(words[1]), sys.stdout.fileno())
+    _work(child.by_name(words[0]), path, without, memory, int(words[1]), sys.stdout.fileno())
 
 
 if __name__ == "__main__":
