@@ -12,9 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tensight.errors import TensightError, UsageError
-from tensight.kit import DynamicLossScaleManager, FixedLossScaleManager, low_precision, scale_one_test
+from tensight.kit import (
+    DynamicLossScaleManager,
+    FixedLossScaleManager,
+    float16_on_ascend,
+    low_precision,
+    scale_one_test,
+)
 from tensight.kit.loss_scale import MOST_OVERFLOWS
-from tensight.kit.precision import loss_dtype_trouble
 from tests.kit.nets import FRAMEWORKS, training
 
 calm = settings(
@@ -81,11 +86,9 @@ def test_in_float32_nothing_is_listed(framework: str) -> None:
     assert low_precision(made.network, lambda: made.network(made.data[0][0])) == []
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_loss_should_be_in_float32(framework: str) -> None:
-    made = training(framework)
-    assert loss_dtype_trouble(made.tensor(np.float32(1))) == ""
-    assert "float16" in loss_dtype_trouble(made.tensor(np.float16(1)))
+def test_operators_that_ascend_has_in_float16_alone_are_known_before_one_is_at_hand() -> None:
+    made = training("mindspore")
+    assert float16_on_ascend(made.network, lambda: made.network(made.data[0][0])) == ["MatMul"]
 
 
 class Exploding(torch.nn.Module):

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         TopKCategoricalAccuracy,
     )
     from tensight.kit.model import Model
-    from tensight.kit.precision import low_precision, scale_one_test
+    from tensight.kit.precision import float16_on_ascend, low_precision, scale_one_test
     from tensight.kit.rate_range import range_test
     from tensight.kit.summaries import compare_summaries, read_summary
 
@@ -73,7 +73,7 @@ _PUBLIC = {
     "Loop": "loop",
     **dict.fromkeys(("DynamicLossScaleManager", "FixedLossScaleManager"), "loss_scale"),
     "Model": "model",
-    **dict.fromkeys(("low_precision", "scale_one_test"), "precision"),
+    **dict.fromkeys(("float16_on_ascend", "low_precision", "scale_one_test"), "precision"),
     "range_test": "rate_range",
     **dict.fromkeys(("compare_summaries", "read_summary"), "summaries"),
 }
@@ -124,6 +124,7 @@ __all__ = [
     "check_batch",
     "check_dataset",
     "compare_summaries",
+    "float16_on_ascend",
     "get_logger",
     "landscape",
     "latest_checkpoint",

@@ -111,22 +111,13 @@ def risk_of(name: str) -> str:
     return next((why for word, why in RISKY.items() if word in plain), "")
 
 
-def float16_on_ascend(rows: Sequence[Operator]) -> list[str]:
-    """Names of the operators among these that run in float16 on Ascend, whatever is asked for.
+def float16_on_ascend(network: Any, run: Callable[[], Any]) -> list[str]:
+    """Operators of a piece of work that Ascend computes in float16 alone, whatever is asked for: they need a loss scale.
 
-    >>> float16_on_ascend([Operator("Conv2D", "conv", "forward", "float32", "float32", False, "")])
-    ['Conv2D']
+    They are known by MindSpore's names, so that a network of another framework has none.
     """
     known = {name for names in FLOAT16_ON_ASCEND.values() for name in names}
-    return sorted({row.name for row in rows} & known)
-
-
-def loss_dtype_trouble(loss: Any) -> str:
-    """A sentence when a loss is not kept in float32, '' otherwise."""
-    dtype = backend_of(loss).dtype(loss)
-    if dtype in LOW:
-        return f"the loss is in {dtype}: take the network's output to float32 before the loss function"
-    return ""
+    return sorted({one.name for one in operators(run, network)} & known)
 
 
 def scale_one_test(network: Any, loss_fn: Any, optimizer: Any, batch: Any, scale: float = 65536.0) -> ScaleOne:

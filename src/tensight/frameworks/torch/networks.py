@@ -232,10 +232,6 @@ class Networks:
         for model in dict.fromkeys(touched):
             self.describe(model)
 
-    def model_of(self, tensor: torch.Tensor) -> Model | None:
-        held = self.parameters.get(tensor)
-        return None if held is None else self.models.get(held.network)
-
     # inside
 
     def _find_loose(self, model: Model, root: nn.Module, tensor: torch.Tensor) -> tuple[str, str] | None:
