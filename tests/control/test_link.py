@@ -7,7 +7,6 @@ import hashlib
 import math
 import os
 import re
-import resource
 import signal
 import socket
 import subprocess
@@ -200,24 +199,15 @@ def test_words_that_come_together_with_the_handshake_are_heard() -> None:
     link.close("finished")
 
 
-def test_a_program_with_thousands_of_open_files_is_reached(there: FakeServer) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    many = 1100
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, many + 500), max(hard, many + 500)))
-    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(many)]
-    try:
-        link = Link(there.address, HELLO).start()
-        there.next(Hello)
-        send(there.connection(), Request(1, Pause()))
-        got: list[object] = []
-        deadline = time.monotonic() + LONG
-        while not got and time.monotonic() < deadline:
-            link.wait(1.0)
-            got = list(link.receive())
-        assert got == [Request(1, Pause())]
-        link.close("finished")
-        there.gone()
-    finally:
-        for one in opened:
-            os.close(one)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+def test_a_program_with_thousands_of_open_files_is_reached(there: FakeServer, many_open_files: None) -> None:
+    link = Link(there.address, HELLO).start()
+    there.next(Hello)
+    send(there.connection(), Request(1, Pause()))
+    got: list[object] = []
+    deadline = time.monotonic() + LONG
+    while not got and time.monotonic() < deadline:
+        link.wait(1.0)
+        got = list(link.receive())
+    assert got == [Request(1, Pause())]
+    link.close("finished")
+    there.gone()

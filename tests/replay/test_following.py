@@ -74,11 +74,11 @@ def test_a_copy_that_waits_for_orders_has_all_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(shadowing, "ROOM", 0)
-    monkeypatch.setattr(copying, "LIMIT", 0.3)
+    monkeypatch.setattr(copying, "LIMIT", 2.0)  # of which the copy needs a part to begin
     made = Shadowing(cast("Any", Plain()), tmp_path, name="rank-0").follow(cast("Any", Plain()), lambda order: b"here")
     assert made is not None
     assert made.ask(b"") == b"here"
-    time.sleep(0.6)
+    time.sleep(2.5)
     assert made.ask(b"") == b"here"
     made.end()
 
