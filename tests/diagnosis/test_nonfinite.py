@@ -89,6 +89,17 @@ def test_an_infinite_float16_output_is_an_overflow_of_its_format() -> None:
     assert (finding.fault, finding.category) == ("fp16_overflow", "precision")
 
 
+def test_an_output_of_minus_infinity_is_called_so() -> None:
+    run = Run()
+    run.learn(5)
+    seen = run.observations()
+    seen.insert(1, Observation(run.tensor("output", "log", "output.0"), 0, stats(1.0, 64, neg_inf=2)))
+    run.train(math.nan, observations=seen)
+    (finding,) = run.end()
+    assert finding.title == "log gives -inf"
+    assert "returned 2 -inf of 64 values" in finding.why
+
+
 def test_a_loss_that_breaks_by_itself_is_placed_in_its_line() -> None:
     run = Run()
     run.learn(5)

@@ -38,6 +38,12 @@ def test_the_numbers_lead_to_the_reason(given, fault):
     assert found.fault == fault
 
 
+def test_a_weight_that_is_minus_infinity_is_called_so():
+    found = explain(replay("copy", kind="given", assigned=1, name="fc.bias", bad=2, bad_neg_inf=2, bad_of=8))
+    assert found is not None
+    assert found.title == "fc.bias is assigned -inf"
+
+
 def test_numbers_that_bear_nothing_out_give_no_reason():
     assert explain(replay("relu", bad=1, bad_nan=1)) is None
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from tensight.diagnosis.reasons_half import lost_constant
 from tensight.diagnosis.reasons_line import mended
 from tensight.diagnosis.reasons_words import spoken
+from tensight.diagnosis.words import bad_kind
 from tensight.records import Replay
 
 NUMERIC = "numeric-nonfinite"
@@ -478,7 +479,8 @@ def _weights(given: Given) -> Reason | None:
     if given.facts.get("kind") != "given":
         return None
     count, total, name = int(given.number("bad")), int(given.number("bad_of")), str(given.facts.get("name") or "")
-    bad = "NaN" if given.number("bad_nan") else "inf"
+    nan = given.number("bad_nan")
+    bad = bad_kind(nan, given.number("bad") - nan, given.number("bad_neg_inf"))
     if name and given.facts.get("assigned"):
         return Reason(
             "nonfinite_weight",

@@ -23,6 +23,15 @@ def number(value: float | int | None) -> str:
     return f"{value:.3g}"
 
 
+def bad_kind(nan: float, infinite: float, below: float) -> str:
+    """What bad values are, in a word, from how many are NaN, infinite, and -inf among those.
+
+    >>> bad_kind(1, 2, 2), bad_kind(0, 2, 2), bad_kind(0, 2, 1)
+    ('NaN', '-inf', 'inf')
+    """
+    return "NaN" if nan else "-inf" if below and below == infinite else "inf"
+
+
 def some(names: Iterable[str], most: int = 3) -> str:
     """A few names of many.
 

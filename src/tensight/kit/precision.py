@@ -112,7 +112,7 @@ def risk_of(name: str) -> str:
 
 
 def float16_on_ascend(network: Any, run: Callable[[], Any]) -> list[str]:
-    """Operators of a piece of work that Ascend computes in float16 alone, whatever is asked for: they need a loss scale.
+    """Operators of a piece of work that Ascend computes in float16 alone, so that they need a loss scale.
 
     They are known by MindSpore's names, so that a network of another framework has none.
     """

@@ -13,7 +13,7 @@ from tensight.diagnosis.reasons_names import NAMES
 from tensight.diagnosis.reasons_words import namespace
 from tensight.diagnosis.rule import Fact, Rule
 from tensight.diagnosis.trouble import BadStep
-from tensight.diagnosis.words import at, called, number, plural, where
+from tensight.diagnosis.words import at, bad_kind, called, number, plural, where
 from tensight.records import Evidence, Finding, Observation, Replay, Source, Stats, TensorInfo, Where
 
 # Faults that a value which is not finite may be named by.
@@ -34,10 +34,11 @@ _RUN_AGAIN = "run once with --rewind: the bad step is run again and the operator
 
 def bad_values(stats: Stats) -> str:
     """
-    >>> bad_values(Stats(count=10, nan=2, pos_inf=1))
-    '2 NaN and 1 inf of 10 values'
+    >>> bad_values(Stats(count=10, nan=2, pos_inf=1)), bad_values(Stats(count=10, neg_inf=3))
+    ('2 NaN and 1 inf of 10 values', '3 -inf of 10 values')
     """
-    said = [f"{count} {name}" for count, name in ((stats.nan, "NaN"), (stats.inf, "inf")) if count]
+    counts = ((stats.nan, "NaN"), (stats.pos_inf, "inf"), (stats.neg_inf, "-inf"))
+    said = [f"{count} {name}" for count, name in counts if count]
     return f"{' and '.join(said)} of {stats.count} values"
 
 
@@ -89,10 +90,9 @@ def _became(replay: Replay) -> str:
     >>> _became(Replay(1, "exact", facts={"bad": 2, "bad_nan": 0, "bad_neg_inf": 2}))
     '-inf'
     """
-    if replay.facts.get("bad_nan"):
-        return "NaN"
-    below = replay.facts.get("bad_neg_inf")
-    return "-inf" if below and below == replay.facts.get("bad") else "inf"
+    counts = [replay.facts.get(name) for name in ("bad", "bad_nan", "bad_neg_inf")]
+    bad, nan, below = (count if isinstance(count, (int, float)) else 0 for count in counts)
+    return bad_kind(nan, bad - nan, below)
 
 
 def _bad_values(replay: Replay) -> list[tuple[str, float | int | str | None]]:
@@ -326,7 +326,7 @@ class NonFinite(Rule):
             why += "; everything before it in this step was finite"
         return self._say(
             bad,
-            f"{called(info.name)} gives {'NaN' if one.stats.nan else 'inf'}",
+            f"{called(info.name)} gives {bad_kind(one.stats.nan, one.stats.inf, one.stats.neg_inf)}",
             why,
             where(source, module=info.node, op=name, network=info.network),
             since="forward pass",
