@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from tensight.diagnosis import Engine
+from tensight.diagnosis.document import page
 from tensight.records import (
     Change,
     Event,
@@ -22,6 +24,9 @@ from tensight.records import (
     StepRecord,
     TensorInfo,
 )
+
+NAMES = frozenset(re.findall("^### (.+)$", page(), re.M))
+"""The faults that the page of findings explains."""
 
 LOSS_LINE = Source("train.py", 20, "loss = F.cross_entropy(net(x), y)")
 BACKWARD_LINE = Source("train.py", 22, "loss.backward()")
@@ -269,9 +274,10 @@ class Run:
         return self.engine.replay(Replay(step, "exact", operator=operator, **more))
 
     def end(self, *, crashed: bool = False) -> list[Finding]:
-        """What stands in the end; an error in a rule fails the test."""
+        """What stands in the end; an error in a rule fails the test, and so does a name that no page explains."""
         self.engine.end(crashed=crashed)
         assert not self.errors
+        assert {finding.fault for finding in self.engine.findings} <= NAMES
         return self.engine.findings
 
     def faults(self) -> list[str]:
