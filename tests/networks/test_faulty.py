@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.diagnosis.builders import NAMES
 from tests.networks.running import FULL, findings, programs
 
 SOME = (
@@ -32,6 +33,7 @@ def fault_of(program: Path) -> str:
 def test_every_program_names_a_fault_of_its_own() -> None:
     faults = [fault_of(program) for program in programs("faulty")]
     assert len(set(faults)) == len(faults) >= 8
+    assert set(faults) <= NAMES
 
 
 @pytest.mark.parametrize("program", CHOSEN, ids=lambda program: program.stem)

@@ -234,7 +234,12 @@ class NllOnProbabilities(Rule):
     """nll_loss fed with something that is no log-probability."""
 
     fault = "nll_on_probabilities"
-    also = MappingProxyType({"nll_on_logits": "nll_loss on scores of the network: a log_softmax is missing."})
+    also = MappingProxyType(
+        {
+            "nll_on_logits": "nll_loss on scores of the network: a log_softmax is missing.",
+            "ctc_on_logits": "ctc_loss on scores of the network: a log_softmax is missing.",
+        }
+    )
     category = "loss-definition"
     finds = (
         "Probabilities or logits given to nll_loss or ctc_loss, which expect log-probabilities: the loss has no floor."
