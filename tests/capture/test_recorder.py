@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from tensight.capture.budget import Budget
 from tensight.capture.companion import Companion
 from tensight.capture.deep import DeepSteps
-from tensight.capture.recorder import Recorder, StopTraining
+from tensight.capture.recorder import MOST_TROUBLES, Recorder, StopTraining
 from tensight.diagnosis.engine import Engine
 from tensight.errors import UsageError
 from tensight.records import (
@@ -154,3 +155,23 @@ def test_steps_the_user_asked_for_are_captured_at_full_depth(tmp_path: Path) -> 
 def test_steps_that_cannot_be_read_are_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(UsageError, match="--steps"):
         DeepSteps.parse(text)
+
+
+def test_the_steps_behind_each_new_trouble_are_watched_whole(tmp_path: Path) -> None:
+    sink = recorder(tmp_path)
+    told: list[int] = []
+    sink.budget.trouble = told.append  # type: ignore[method-assign]
+    train(sink, [1.0, math.nan, math.nan, 1.0, math.inf, 1.0])
+    assert told == [1, 4]  # a loss that stays broken is no news
+    train(sink, [math.nan, 1.0] * 50)
+    assert len(told) == MOST_TROUBLES
+
+
+def test_tensors_that_cannot_be_observed_fill_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tensight.capture.recorder.MOST_OBSERVATIONS", 3)
+    sink = recorder(tmp_path)
+    sink.tensor(TensorInfo(id=(number := sink.new_id()), kind="output", node="fc", slot="output.0"))
+    for _ in range(10):
+        sink.unobserved(number, "dtype")
+    train(sink, [1.0])
+    assert len(open_run(tmp_path).steps[0].observations) == 3

@@ -44,6 +44,7 @@ T = TypeVar("T")
 
 MOST_OBSERVATIONS = 50_000  # of one step: an evaluation over a whole data set must not fill memory
 MOST_EVENTS = 2_000
+MOST_TROUBLES = 20  # that make the steps behind them be watched whole: a loss that breaks again and again costs no more
 COVERED_AT = 3  # the step after which coverage is said
 DEEPER: tuple[Level, ...] = ("watch", "module", "op")
 STRUCTURE_AT = 2  # the step whose operators are recorded: everything lazy has been made by then
@@ -124,8 +125,9 @@ class Recorder:
         self.keeps = False  # True in such a copy: every step whole, with its tensors
         self.holds = False  # True while a stop has to wait for a step that is run again
         self.closed_early = False  # the step of the update that comes now has been closed before it
-        self._bad: set[int] = set()
-        self._in_trouble = False
+        self._bad: set[int] = set()  # tensors that were not finite in some step
+        self._broken = False  # the last loss was not finite
+        self._troubles = 0
         self._clear(self._now())
         self._begin_step()
 
@@ -172,10 +174,10 @@ class Recorder:
             self._node(tensor, phase)
 
     def unobserved(self, tensor: int, error: str, phase: Phase = "forward") -> None:
-        self._order += 1
-        self._observations.append(
-            Observation(tensor, self._order - 1, Stats(0), phase, self._steps.backwards, None, error)
-        )
+        order = self._order
+        self._order = order + 1
+        if len(self._observations) < MOST_OBSERVATIONS:
+            self._observations.append(Observation(tensor, order, Stats(0), phase, self._steps.backwards, None, error))
 
     def keep(self, tensor: int, value: Array) -> None:
         tap = self.tap
@@ -407,8 +409,8 @@ class Recorder:
         self._marks = [(o - observations, e - events, n - losses) for o, e, n in self._marks]
         skipped = any(event.values.get("skipped") or event.values.get("overflow") for event in happened)
         hits = self._guard("watchpoints", lambda: self._check(seen, skipped)) or []
-        if any(o.stats.bad for o in seen if self._is_new_trouble(o)) or any(v - v != 0 for v in values):
-            self._trouble()
+        if self._is_new_trouble(seen, values):
+            self.budget.trouble(self.step)
         norm = self._gradient_norm(seen)
         if norm is not None:
             self._scalars.setdefault("gradient_norm", norm)
@@ -526,16 +528,15 @@ class Recorder:
         norms = {one.tensor: one.stats.l2 for one in seen if one.tensor in self._gradients and one.stats.l2 is not None}
         return math.hypot(*norms.values()) if norms else None
 
-    def _is_new_trouble(self, one: Observation) -> bool:
-        if one.stats.bad and one.tensor not in self._bad:
-            self._bad.add(one.tensor)
-            return True
-        return False
-
-    def _trouble(self) -> None:
-        if not self._in_trouble:
-            self._in_trouble = True
-            self.budget.trouble(self.step)
+    def _is_new_trouble(self, seen: Sequence[Observation], losses: Sequence[float]) -> bool:
+        """Whether a tensor is bad that never was, or the loss is and was not the last time."""
+        bad = {one.tensor for one in seen if one.stats.bad} - self._bad
+        self._bad |= bad
+        broken = any(value - value != 0 for value in losses)
+        new = bool(bad) or (broken and not self._broken)
+        self._broken = broken if losses else self._broken
+        self._troubles += new
+        return new and self._troubles <= MOST_TROUBLES
 
     def _conclude(self, new: Iterable[Finding], *, last: bool = False) -> None:
         new = list(new)
