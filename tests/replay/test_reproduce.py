@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from safetensors.numpy import save_file
 
-from tensight.errors import NameNotFound
+from tensight.cli.explain import reproduce
+from tensight.errors import FormatError, NameNotFound
 from tensight.records import Replay
 from tensight.replay.reproduce import script
 from tests.operators.look import look_at, loss_step
@@ -36,6 +39,21 @@ def reproduced(tmp_path, loss) -> str:
 )
 def test_a_reproduction_shows_the_fault(tmp_path, loss, shown):
     assert shown in reproduced(tmp_path, loss)
+
+
+@pytest.mark.parametrize("named", ["../secret", "replays/../../secret", "{outside}/secret", "replays/link"])
+def test_a_run_of_a_stranger_gives_away_no_other_file(tmp_path, named):
+    run = tmp_path / "run"
+    (run / "replays").mkdir(parents=True)
+    (tmp_path / "secret").write_text("mine")
+    (run / "replays" / "link").symlink_to(tmp_path / "secret")
+    replay = Replay(3, "exact", operator="aten.log", tensors=named.format(outside=tmp_path))
+    opened = SimpleNamespace(replays=[replay], path=run)
+    with pytest.raises(FormatError, match="the inputs of step 3 are said to lie outside of it"):
+        reproduce(opened, tmp_path / "out" / "shown.py")
+    with pytest.raises(FormatError, match="outside of it"):
+        script(replay, run)
+    assert not list((tmp_path / "out").glob("*"))
 
 
 def test_of_a_large_tensor_the_row_of_the_first_bad_value_is_shown(tmp_path):

@@ -81,7 +81,7 @@ def reproduce(run: Run, script: Path) -> Path:
     text = reproducing.script(first, run.path, beside=values.name)
     try:
         script.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(run.path / first.tensors, values)
+        shutil.copyfile(reproducing.inputs_of(first, run.path), values)
     except OSError as error:
         raise RunError(f"the inputs of step {first.step} cannot be copied to {values}: {error}") from error
     write_whole(script, text, "the script")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tensight.errors import NameNotFound
+from tensight.errors import FormatError, NameNotFound
 from tensight.records import Replay
 
 
@@ -21,7 +21,7 @@ def script(replay: Replay, run: Path, *, beside: str = "") -> str:
     place = ""
     if replay.source is not None:
         place = f", {replay.source.file}:{replay.source.line}  {replay.source.code}"
-    kept = repr(str((run / replay.tensors).resolve()))
+    kept = repr(str(inputs_of(replay, run)))
     if beside:
         kept = f"pathlib.Path(__file__).with_name({beside!r})"
     lines = [
@@ -44,6 +44,14 @@ def script(replay: Replay, run: Path, *, beside: str = "") -> str:
         ]
     lines += _shown("gradients" if replay.phase == "backward" else "result")
     return "\n".join(lines) + "\n"
+
+
+def inputs_of(replay: Replay, run: Path) -> Path:
+    """The file with the operator's inputs. A run may come from a stranger: none outside of it is meant by its records."""
+    path = (run / replay.tensors).resolve()
+    if not path.is_relative_to(run.resolve()):
+        raise FormatError(f"{run} is refused: the inputs of step {replay.step} are said to lie outside of it")
+    return path
 
 
 def _shown(judged: str) -> list[str]:

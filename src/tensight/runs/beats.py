@@ -72,8 +72,8 @@ def read(folder: Path, rank: int) -> Beat | None:
 
 def read_all(folder: Path) -> list[Beat]:
     """The last word of every rank that has said one."""
-    found = [path.name.removeprefix("rank-") for path in folder.glob("rank-*") if (path / BEAT).is_file()]
-    beats = [read(folder, int(rank)) for rank in sorted(found, key=int) if rank.isdecimal()]
+    names = [path.name.removeprefix("rank-") for path in folder.glob("rank-*") if (path / BEAT).is_file()]
+    beats = [read(folder, rank) for rank in sorted(int(name) for name in names if name.isdecimal())]
     return [beat for beat in beats if beat is not None]
 
 
