@@ -13,6 +13,7 @@ import click
 
 from tensight.capture.budget import CREDIT
 from tensight.capture.deep import DeepSteps
+from tensight.cli.listening import listening
 from tensight.control.address import find
 from tensight.dump.settings import DumpSettings
 from tensight.errors import UsageError
@@ -51,15 +52,7 @@ REACTIONS = click.Choice(["pause", "stop", "continue"])
 @click.option("--run-dir", type=click.Path(path_type=Path), help="A folder or an address. Default: runs/<script>-<n>.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write the report at the end, also after a crash.")
 @click.option("--page/--no-page", default=True, help="Serve the page while the script runs. Default: on.")
-@click.option("--host", default="127.0.0.1", help="Where the page listens.")
-@click.option("--port", type=click.IntRange(0, 65535), default=None, help="Default: a free port from 8765 on.")
-@click.option(
-    "--tls-cert",
-    type=click.Path(exists=True, dir_okay=False),
-    default=None,
-    help="Certificate for another host than loopback.",
-)
-@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), default=None, help="Key of the certificate.")
+@listening("page")
 @click.option("--rewind/--no-rewind", default=True, help="Look again at a bad step. Default: on.")
 @click.option(
     "--budget",

@@ -6,17 +6,11 @@ from pathlib import Path
 
 import click
 
+from tensight.cli.listening import listening
+
 
 @click.command()
-@click.option("--host", default="127.0.0.1", help="Where the server listens.")
-@click.option("--port", type=click.IntRange(0, 65535), default=None, help="Default: a free port from 8765 on.")
-@click.option(
-    "--tls-cert",
-    type=click.Path(exists=True, dir_okay=False),
-    default=None,
-    help="Certificate for another host than loopback.",
-)
-@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), default=None, help="Key of the certificate.")
+@listening("server")
 @click.option(
     "--install-hook",
     is_flag=True,

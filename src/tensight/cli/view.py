@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from tensight.cli.listening import listening
 from tensight.cli.working import working
 from tensight.errors import TensightError
 
@@ -16,15 +17,7 @@ _EVERY = 10.0  # seconds
 
 @click.command()
 @click.argument("target", type=click.Path(path_type=Path), default=Path("runs"), metavar="[RUN or folder]")
-@click.option("--host", default="127.0.0.1", help="Where the page listens.")
-@click.option("--port", type=click.IntRange(0, 65535), default=None, help="Default: a free port from 8765 on.")
-@click.option(
-    "--tls-cert",
-    type=click.Path(exists=True, dir_okay=False),
-    default=None,
-    help="Certificate for another host than loopback.",
-)
-@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), default=None, help="Key of the certificate.")
+@listening("page")
 def view(target: Path, host: str, port: int | None, tls_cert: str | None, tls_key: str | None) -> None:
     """Serve the page for recorded runs.
 

@@ -7,7 +7,7 @@ import importlib
 import linecache
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
@@ -54,6 +54,15 @@ class Crash(msgspec.Struct):
     def named(self, *names: str) -> Input | None:
         """The tensor that goes by one of these names in the failed call."""
         return next((item for item in self.inputs if item.name in names and item.shape is not None), None)
+
+    def inside(self, running: Sequence[Any], walk: Callable[[Any], Iterable[tuple[str, Any]]]) -> None:
+        """It happened in the innermost of the modules that run; its path is by the outermost that has it."""
+        if not running:
+            return
+        innermost = running[-1]
+        self.module_type = type(innermost).__name__
+        paths = (path for root in running for path, part in walk(root) if part is innermost)
+        self.module = next(paths, "")
 
 
 def describe(error: BaseException) -> Crash:

@@ -47,7 +47,7 @@ def script(replay: Replay, run: Path, *, beside: str = "") -> str:
 
 
 def inputs_of(replay: Replay, run: Path) -> Path:
-    """The file with the operator's inputs. A run may come from a stranger: none outside of it is meant by its records."""
+    """The file with the operator's inputs. A run may be a stranger's: no file outside of it is meant by its records."""
     path = (run / replay.tensors).resolve()
     if not path.is_relative_to(run.resolve()):
         raise FormatError(f"{run} is refused: the inputs of step {replay.step} are said to lie outside of it")

@@ -138,17 +138,7 @@ def _cell(crash: Crash, frames: list[Frame]) -> None:
         if frame.f_code.co_name in ("construct", "__call__", "_run_construct", "_complex_call")
         and isinstance(frame.f_locals.get("self"), nn.Cell)
     ]
-    running = [cell for cell in running if not isinstance(cell, OPTIMIZERS)]
-    if not running:
-        return
-    innermost = running[-1]
-    crash.module_type = type(innermost).__name__
-    crash.module = ""
-    for root in running:
-        path = next((path for path, part in root.cells_and_names() if part is innermost), None)
-        if path is not None:
-            crash.module = path
-            return
+    crash.inside([one for one in running if not isinstance(one, OPTIMIZERS)], lambda cell: cell.cells_and_names())
 
 
 def _stage(crash: Crash, frames: list[Frame]) -> None:

@@ -56,17 +56,7 @@ def _up_to_private(frames: list[Frame]) -> list[Frame]:
 
 
 def _module(crash: Crash, frames: list[Frame]) -> None:
-    running = [frame.f_locals["self"] for frame, _, _ in frames if _runs_module(frame)]
-    if not running:
-        return
-    innermost = running[-1]
-    crash.module_type = type(innermost).__name__
-    crash.module = ""
-    for root in running:
-        path = next((path for path, part in walk(root) if part is innermost), None)
-        if path is not None:
-            crash.module = path
-            return
+    crash.inside([frame.f_locals["self"] for frame, _, _ in frames if _runs_module(frame)], walk)
 
 
 def _runs_module(frame: FrameType) -> bool:
