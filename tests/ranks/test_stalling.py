@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from tensight.records import RunEnd
@@ -128,3 +129,11 @@ def test_a_rank_that_is_gone_is_named_once_with_what_it_was_in(tmp_path: Path) -
         f"rank 1 is lost: its process {child} on {socket.gethostname()} has ended without a word in step 3, last seen "
         "in dist.all_reduce (train.py:9)"
     ]
+
+
+def test_a_folder_that_only_looks_like_a_ranks_is_passed_over(tmp_path: Path) -> None:
+    for name in ("rank-10", "rank-2", "rank-x"):
+        (tmp_path / name).mkdir()
+        beat = beats.Beat(int(name[5:]) if name[5:].isdecimal() else 0, 11, 1, "here", 1.0, 0, 1.0)
+        (tmp_path / name / beats.BEAT).write_bytes(msgspec.json.encode(beat))
+    assert [one.rank for one in beats.read_all(tmp_path)] == [2, 10]
