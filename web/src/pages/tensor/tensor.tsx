@@ -155,13 +155,14 @@ function Values({ of }: { of: TensorPage }): JSX.Element {
         </span>
         <SliceForm of={of} />
         <Against of={of} at={there} />
-        <span class="grow" />
-        <a class="button" href={link("npy")} download>
-          .npy
-        </a>
-        <a class="button" href={link("safetensors")} download>
-          .safetensors
-        </a>
+        <span class="joined-buttons tensor-files">
+          <a class="button" href={link("npy")} download>
+            .npy
+          </a>
+          <a class="button" href={link("safetensors")} download>
+            .safetensors
+          </a>
+        </span>
       </div>
       {there !== step.value && (
         <p class="muted small">
