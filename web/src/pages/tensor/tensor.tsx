@@ -155,7 +155,7 @@ function Values({ of }: { of: TensorPage }): JSX.Element {
         </span>
         <SliceForm of={of} />
         <Against of={of} at={there} />
-        <span class="joined-buttons tensor-files">
+        <span class="tensor-files">
           <a class="button" href={link("npy")} download>
             .npy
           </a>
