@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import subprocess
@@ -117,3 +118,46 @@ def test_doctor_names_what_commands_lack() -> None:
     found = {one.what: one for one in look()}
     for command in ("tensight query, export", "tensight tune", "tensight mcp"):
         assert (found[command].state == "ok") == (found[command].remedy == "")
+
+
+def test_a_module_gets_its_own_options_as_python_gives_them(run_tensight: Tensight, tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop/__init__.py").touch()
+    (tmp_path / "shop/train.py").write_text("import sys\nprint(sys.argv[1:])\n" + programs.HEALTHY)
+    own = ["--lr", "0.1", "-v", "--max-steps", "3"]
+    ran = run_tensight(tmp_path, "run", "--no-page", "-m", "shop.train", *own)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[0] == str(own)
+    assert "30 steps" in ran.stderr
+    for words in (["preflight", "--json"], ["profile", "--json"], ["twice", "--json"]):
+        ran = run_tensight(tmp_path, *words, "-m", "shop.train", *own)
+        assert ran.returncode == 0, ran.stderr
+        assert json.loads(ran.stdout)
+
+
+def test_a_run_that_is_named_without_its_folder_is_offered(
+    healthy: tuple[Path, Ran], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(healthy[0])
+    _, err, code = called(["explain", "train-1"], capsys)
+    assert (code, err) == (2, "tensight: there is no run train-1: did you mean runs/train-1?\n")
+
+
+def test_what_is_given_in_place_of_something_else_is_said(
+    healthy: tuple[Path, Ran], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text.txt").write_text("hello")
+    (tmp_path / "search.yaml").write_text(
+        "command: python train.py --lr {lr}\nminimize: loss\nparameters:\n  lr: 1..2\n"
+    )
+    run = str(healthy[0] / "runs" / "train-1")
+    for words, said in (
+        (["explain", run, "--html", str(tmp_path)], "it is a folder; name a file"),
+        (["mcp", str(tmp_path / "text.txt")], "is a file, not a run: name a run, or a folder of runs"),
+        (["tune", str(tmp_path / "search.yaml"), "--resume", str(tmp_path)], "holds no search"),
+        (["twice", str(tmp_path)], "is a folder; give a path to a Python file"),
+    ):
+        out, err, code = called(words, capsys)
+        assert (out, code) == ("", 2), words
+        assert said in err
+        assert err.count("\n") == 1

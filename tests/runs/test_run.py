@@ -123,6 +123,8 @@ def test_a_table_becomes_a_data_frame(run: Run) -> None:
     frame = run.nodes("encoder.*").outputs(step=range(2, 4)).stats().to_pandas()
     assert list(frame.columns[:7]) == ["step", "rank", "network", "node", "slot", "kind", "micro"]
     assert frame["max"].tolist() == [21.0, 22.0, 23.0, 31.0, 32.0, 33.0]
+    nothing = run.nodes("no.such.*").outputs(step=2).stats().to_pandas()
+    assert (len(nothing), list(nothing.columns)) == (0, list(frame.columns))
 
 
 def test_without_pandas_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

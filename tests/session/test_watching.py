@@ -96,3 +96,14 @@ def test_conditions_go_by_their_class_names(tmp_path: Path) -> None:
     run = tensight.open(tmp_path / "run")
     assert not run.check(tensight.TensorOverflow(), nodes="gradient:*")  # type: ignore[attr-defined]
     assert run.check(tensight.TensorTooLarge(max_gt=-1000), nodes="gradient:*")  # type: ignore[attr-defined]
+
+
+def test_where_the_run_is_stands_at_the_end_and_in_the_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, optimizer = parts()
+    with tensight.watch(model, optimizer, run_dir=tmp_path / "run") as session:
+        train(session, model, optimizer)
+    said = capsys.readouterr().err
+    assert said.rstrip().endswith(f"recorded in {tmp_path / 'run'}; see it again: tensight view {tmp_path / 'run'}")
+    assert repr(session) == f"<Watching: {tensight.open(tmp_path / 'run')!r}>"

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from tensight.errors import UsageError
+
 
 @click.command(short_help="Serve recorded runs to an agent (MCP).")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"), metavar="[RUN or folder]")
@@ -21,6 +23,8 @@ def mcp(folder: Path, control: str | None) -> None:
     """
     from tensight.mcp.server import serve
 
+    if folder.is_file():
+        raise UsageError(f"{folder} is a file, not a run: name a run, or a folder of runs")
     if not folder.exists():
         click.echo(f"tensight mcp: there is no folder {folder} yet: runs are served as they come", err=True)
     serve(folder, control)

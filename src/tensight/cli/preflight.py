@@ -26,14 +26,14 @@ MARKS = {"ok": "✔", "look": "!", "bad": "✖", "unknown": "–"}
     short_help="Check the first steps of a training before the long run.",
     context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
 )
-@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
+@click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
 @click.option("--steps", type=click.IntRange(1), default=20, help="How many steps to run. Default: 20.")
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Default: runs/<script>-preflight-<n>.")
 @click.option("--fail-on", type=click.Choice(["finding"]), help="Exit with 3 when something is wrong.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
 def preflight(
-    module: str | None, steps: int, run_dir: Path | None, fail_on: str | None, as_json: bool, words: tuple[str, ...]
+    module: bool, steps: int, run_dir: Path | None, fail_on: str | None, as_json: bool, words: tuple[str, ...]
 ) -> None:
     """Check the first steps of a training: data, loss, gradients, updates, one batch, memory, speed.
 
@@ -45,11 +45,11 @@ def preflight(
     """
     from tensight.session.preflight import fly
 
-    if module is None and not words:
+    if not words:
         raise UsageError("name a script, e.g. `tensight preflight train.py`, or a module with -m")
     if is_off():
         raise UsageError("TENSIGHT=off switches everything off; unset it")
-    program = Program(module, words, module=True) if module else Program(words[0], words[1:])
+    program = Program(words[0], words[1:], module)
     program.check()
     folder = Settings(run_dir=run_dir, name=f"{program.name}-preflight").folder().absolute()
     with _output_to_errors():

@@ -29,7 +29,7 @@ from tensight.session.settings import Settings, rank
 
 
 @click.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
-@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
+@click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
 @click.option("--steps", type=click.IntRange(1), default=20, help="Steps that are clocked. Default: 20.")
 @click.option("--warm-up", type=click.IntRange(0), default=5, help="Steps before them. Default: 5.")
 @click.option("--trace-steps", type=click.IntRange(0), default=5, help="Steps under the framework's profiler, after.")
@@ -46,7 +46,7 @@ from tensight.session.settings import Settings, rank
 @click.option("--change", "changes", multiple=True, hidden=True)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
 def profile(
-    module: str | None,
+    module: bool,
     steps: int,
     warm_up: int,
     trace_steps: int,
@@ -80,7 +80,7 @@ def profile(
     if show is not None:
         _show(show, against, as_json)
         return
-    if module is None and not words:
+    if not words:
         raise UsageError("name a script, e.g. `tensight profile train.py`, or a module with -m")
     if is_off():
         raise UsageError("TENSIGHT=off switches everything off; unset it")
@@ -91,7 +91,7 @@ def profile(
     from tensight.session.profiling import store_tried, take
     from tensight.session.trying import steps_to_clock, try_changes
 
-    program = Program(module, words, module=True) if module else Program(words[0], words[1:])
+    program = Program(words[0], words[1:], module)
     program.check()
     folder = Settings(run_dir=run_dir, name=f"{program.name}-profile").folder().absolute()
     plan = Plan(warm=warm_up, clock=steps, trace=0 if clock_only else trace_steps, locate=0 if clock_only else 3)

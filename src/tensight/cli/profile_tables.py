@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from tensight.cli.printing import print_table
+from tensight.diagnosis.words import per_second
 from tensight.profiling import Advice, Reading
 from tensight.profiling.difference import TimeDifference
 from tensight.profiling.rule import milliseconds, percent
@@ -34,7 +35,7 @@ def show(reading: Reading, advice: Sequence[Advice], *, most: int = 10) -> None:
         _operators(reading, most)
         return
     own = f"; measuring took {milliseconds(reading.own)} a step, which is left out" if reading.own else ""
-    rate = f"{1 / reading.seconds:.3g} steps/s" if reading.seconds else ""
+    rate = f"{per_second(reading.seconds)} steps/s" if reading.seconds else ""
     head = f"a step takes {milliseconds(reading.seconds)} ({rate}, {len(reading.clocked)} steps clocked){own}"
     click.echo("\n".join(folded(head)) + "\n")
     for part in PARTS:

@@ -28,7 +28,7 @@ REACTIONS = click.Choice(["pause", "stop", "continue"])
 
 
 @click.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
-@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
+@click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
 @click.option(
     "--on-finding", type=REACTIONS, default=None, help="What a finding does. Default: pause while a page is connected."
 )
@@ -73,7 +73,7 @@ REACTIONS = click.Choice(["pause", "stop", "continue"])
 @click.option("--stop-for", multiple=True, hidden=True)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
 def run(
-    module: str | None,
+    module: bool,
     on_finding: str | None,
     on_hit: str | None,
     specs: tuple[str, ...],
@@ -109,9 +109,9 @@ def run(
     Example:  tensight run train.py --lr 0.1
               tensight run --no-page --report report.json -m package.train
     """
-    if module is None and not words:
+    if not words:
         raise UsageError("name a script, e.g. `tensight run train.py`, or a module with -m")
-    program = Program(module, words, module=True) if module else Program(words[0], words[1:])
+    program = Program(words[0], words[1:], module)
     program.check()
     elsewhere = None if run_dir is None else address(run_dir)
     if elsewhere is not None:

@@ -59,7 +59,7 @@ def tune(
         storage=storage or asked.storage,
         prune_findings=() if no_findings else asked.prune_findings,
     )
-    place = _place(asked.name, folder, resume)
+    place = _place(asked.name, folder, resume, asked.storage)
     study = Study(asked, place, watch=not no_watch)
     for note in asked.notes:
         click.echo(f"note: {plain(note)}", err=True)
@@ -111,14 +111,17 @@ def _short(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
-def _place(name: str, folder: Path | None, resume: Path | None) -> Path:
+def _place(name: str, folder: Path | None, resume: Path | None, storage: str | None) -> Path:
     from tensight.session.settings import Settings
+    from tensight.tuning.storage import JOURNAL
 
     if folder is not None and resume is not None:
         raise UsageError("give either --folder or --resume")
     if resume is not None:
         if not resume.is_dir():
             raise UsageError(f"--resume {resume}: there is no such folder")
+        if not storage and not (resume / JOURNAL).is_file():
+            raise UsageError(f"--resume {resume}: holds no search; name the folder that `tensight tune` has printed")
         return resume
     if folder is not None:
         if folder.is_dir() and any(folder.iterdir()):

@@ -15,6 +15,7 @@ from tensight.cli.working import working
 from tensight.compare.determinism import Determinism, has_operators, judge
 from tensight.errors import UsageError
 from tensight.runs import open_run
+from tensight.session.program import Program
 from tensight.store import Reader
 
 
@@ -32,8 +33,7 @@ def twice(script: str, arguments: tuple[str, ...], as_json: bool, max_steps: int
     \b
     Example:  tensight twice train.py --lr 0.1
     """
-    if not module and not Path(script).is_file():
-        raise UsageError(f"there is no script {script}")
+    Program(script, arguments, module).check()
     words = (["-m"] if module else []) + [script, *arguments]
     with tempfile.TemporaryDirectory(prefix="tensight-twice-") as folder:
         with working("running the script twice"):

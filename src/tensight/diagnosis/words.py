@@ -44,6 +44,16 @@ def some(names: Iterable[str], most: int = 3) -> str:
     return f"{', '.join(listed[:most])} and {len(listed) - most} more"
 
 
+def per_second(seconds: float) -> str:
+    """How often in a second what takes so long, without an exponent.
+
+    >>> per_second(0.00096), per_second(0.0174), per_second(8.0)
+    ('1,042', '57.5', '0.125')
+    """
+    rate = 1 / max(seconds, 1e-9)
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
 def plural(count: int, noun: str) -> str:
     """
     >>> plural(1, "step"), plural(3, "pass")

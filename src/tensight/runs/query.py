@@ -72,7 +72,8 @@ class StatsTable(Sequence[StatsRow]):
             import pandas
         except ImportError as error:
             raise MissingExtra("pandas", "notebook", "a table of statistics as a DataFrame") from error
-        return pandas.DataFrame(self.dicts())
+        names = [*StatsRow.__struct_fields__[:-1], *numbers(Stats(0))]
+        return pandas.DataFrame(self.dicts(), columns=None if self._rows else names)
 
     def to_arrow(self) -> pyarrow.Table:
         """A pyarrow Table with one row for each observation."""

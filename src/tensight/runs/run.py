@@ -340,7 +340,9 @@ def _last_step(reader: Reader, info: TensorInfo) -> int:
 
 def _run_folder(path: Path) -> Path:
     if not path.exists():
-        raise NameNotFound(f"there is no run {path}: `tensight view` lists the runs of a folder")
+        beside = Path("runs") / path
+        meant = f"did you mean {beside}?" if beside.is_dir() else "`tensight view` lists the runs of a folder"
+        raise NameNotFound(f"there is no run {path}: {meant}")
     if path.is_file() and path.suffix in (".ir", ".pb"):
         shown = foreign.run_of(path)
         if shown is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from tensight.diagnosis.words import plural
 from tensight.records.run import Ended
 from tensight.runs import beats
 
@@ -42,7 +43,8 @@ def gone_ranks(run: Run) -> list[str]:
         if reader.end is None and not reader.alive:
             beat = beats.read(run.path, rank)
             steps = len(reader.steps)
+            made, verb = plural(steps, "step"), "is" if steps == 1 else "are"
             where = f", last seen in {beat.operation} ({beat.place})" if beat is not None and beat.operation else ""
             since = f" at {time.strftime('%H:%M:%S', time.localtime(beat.time))} or after" if beat is not None else ""
-            said.append(f"rank {rank} was killed{since}, {steps} steps of it are recorded{where}")
+            said.append(f"rank {rank} was killed{since}, {made} of it {verb} recorded{where}")
     return said

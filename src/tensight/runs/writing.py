@@ -12,6 +12,8 @@ from tensight.errors import RunError
 def write_whole(path: str | Path, text: str, what: str) -> None:
     """Write text to a file; `what` names it in the sentence that is said when it cannot be written."""
     target = Path(path)
+    if target.is_dir():
+        raise RunError(f"{what} {target} cannot be written: it is a folder; name a file")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".new")

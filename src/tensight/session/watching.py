@@ -37,7 +37,7 @@ class Watching:
         self._model = model
         self._optimizer = optimizer
         self._settings = settings
-        self._quiet = quiet
+        self._terminal = Terminal(quiet=quiet)
         self._companions = companions
         self._session: Session | None = None
 
@@ -48,7 +48,7 @@ class Watching:
             raise UsageError("tensight.watch: this process is watched already; leave the other `with` first")
         _active.append(self)
         try:
-            self._session = Session(self._settings, Terminal(quiet=self._quiet), self._companions)
+            self._session = Session(self._settings, self._terminal, self._companions)
             self._session.start()
             self._session.watch(self._model, self._optimizer)
         except BaseException as error:
@@ -70,6 +70,8 @@ class Watching:
             script_exit=None,
             crash=crash_of(error) if crashed and error is not None else None,
         )
+        folder = self._session.folder
+        self._terminal.line(f"recorded in {folder}; see it again: tensight view {folder}")
 
     def steps(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """The batches, one by one: reads as the loop it stands in."""
@@ -91,6 +93,9 @@ class Watching:
         if self._session is None:
             raise UsageError("tensight.watch: nothing is recorded, since TENSIGHT=off is set")
         return open_run(self._session.folder)
+
+    def __repr__(self) -> str:
+        return "<Watching: nothing is recorded>" if self._session is None else f"<Watching: {self.run!r}>"
 
     def _repr_html_(self) -> str:
         return "" if self._session is None else self.run._repr_html_()

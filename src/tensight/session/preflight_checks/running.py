@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from tensight.diagnosis.words import at, median, plural
+from tensight.diagnosis.words import at, median, per_second, plural
 from tensight.records import Depth
 from tensight.session.preflight_checks.look import Answer, Look
 
@@ -65,7 +65,7 @@ def speed(look: Look) -> Answer:
     if len(timed) < 2:
         return Answer("unknown", "too few steps to tell")
     seconds = median([step.seconds for step in timed])
-    said = f"{1 / max(seconds, 1e-9):.3g} steps/s"
+    said = f"{per_second(seconds)} steps/s"
     if timed[0].depth != Depth.LIGHT:
         said += " while everything is watched"
     shares = [step.scalars[WAIT] / step.seconds for step in timed if WAIT in step.scalars and step.seconds > 0]
