@@ -241,6 +241,13 @@ def test_a_loader_with_workers_that_are_too_few_is_told_to_have_more():
     assert advice.tries == ("workers=4",)
 
 
+def test_workers_that_are_only_slow_to_start_keep_up():
+    waits = (0.25, *(0.0011,) * 19)  # the first batch of an epoch
+    loader = LoaderTime("DataLoader", Source("t.py", 3), workers=2, batches=20, seconds=sum(waits), waits=waits)
+    profile = Profile(framework="torch", steps=steps(data=0.0011, forward=0.005), loaders=(loader,))
+    assert faults(profile) == []
+
+
 def test_one_long_collection_is_no_habit_and_several_are():
     profile = Profile(framework="torch", steps=steps(forward=0.01), collecting=Collecting(1, 0.05, 1, 0.05))
     assert faults(profile) == []

@@ -253,7 +253,7 @@ class Case:
         shown: dict[str, int] = {}
         for kept in self._first:
             order: dict[str, int] = {}
-            for one, info in kept.forward():
+            for one, info in kept.forward() or kept.returned():  # a program that only infers evaluates
                 if info.network == network and info.node not in order:
                     order[info.node] = one.order
             shown = shown or order

@@ -48,9 +48,11 @@ class Kept:
 
     @cached_property
     def _forward(self) -> list[Pair]:
-        found = [pair for pair in self.of_kind("output", "activation") if pair[0].phase == "forward"]
-        found.sort(key=lambda pair: pair[0].order)
-        return found
+        return [pair for pair in self.returned() if pair[0].phase == "forward"]
+
+    def returned(self) -> list[Pair]:
+        """Outputs of modules and activations in the order they came."""
+        return sorted(self.of_kind("output", "activation"), key=lambda pair: pair[0].order)
 
     def forward(self) -> list[Pair]:
         """Outputs of modules and activations in the order they came, evaluation left out."""

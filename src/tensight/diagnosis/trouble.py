@@ -1,6 +1,6 @@
 """The first step that went wrong: where a value stopped being finite and reached loss, gradients or weights.
 
-A NaN that never gets there (a masked target, a −inf in an attention mask, an output that is thrown away) is no
+A program that only infers has none of these: there a NaN that reaches what a network with weights answers counts. A NaN that never gets there (a masked target, a −inf in an attention mask, an output that is thrown away) is no
 trouble, and neither is an overflow that a gradient scaler answered by leaving the update out: unless it leaves out one
 after the other until its scale multiplies by next to nothing. Then the scale is not what makes gradients overflow.
 """
@@ -28,6 +28,7 @@ class BadStep:
     loss: bool
     gradient: bool
     weight: bool
+    answer: bool = False  # what a network answers, in a program that only infers
     since: int = -1  # the first of the steps in a row that went wrong in the same way, where it is an earlier one
 
     @property
@@ -49,6 +50,7 @@ class Trouble:
         self._left_out_since = -1
         self.before: Kept | None = None  # the last observed step before it
         self.usual: set[int] = set()  # tensors that are not finite in good steps
+        self._trains = False  # a loss or a gradient was seen: what is computed beside a training is its own affair
 
     def follow(self, record: StepRecord) -> bool:
         """Answers whether this step is the first that went wrong."""
@@ -56,6 +58,7 @@ class Trouble:
             return False
         self._count_left_out(record)
         loss = record.loss is not None and not math.isfinite(record.loss)
+        self._trains = self._trains or record.loss is not None
         found: list[Observation] | None = None
         for one in record.observations:
             stats = one.stats
@@ -71,21 +74,33 @@ class Trouble:
 
     def _judge(self, record: StepRecord, loss: bool, found: list[Observation]) -> bool:
         pairs = [(one, self._tensors[one.tensor]) for one in found if one.tensor in self._tensors]
-        pairs = [pair for pair in pairs if pair[1].kind not in IGNORED and pair[0].phase != "evaluation"]
+        pairs = [pair for pair in pairs if pair[1].kind not in IGNORED]
+        answer = not self._trains and any(self._is_answer(*pair) for pair in pairs)
+        if not answer:
+            pairs = [pair for pair in pairs if pair[0].phase != "evaluation"]
         weight = any(info.kind in ("weight", "frozen") for _, info in pairs)
         gradient = any(info.kind == "gradient" for _, info in pairs)
         kept = Kept(record, self._tensors)
         if gradient and not loss and not weight and self._skipped(record):
             self.before = kept
             return self._whatever_the_scale(record, kept, pairs)
-        if not (loss or gradient or weight):
+        self._trains = self._trains or gradient
+        if not (loss or gradient or weight or answer):
             self.usual.update(one.tensor for one in found)
             self.before = kept
             return False
         fresh = [pair for pair in pairs if pair[0].tensor not in self.usual]
         fresh.sort(key=lambda pair: pair[0].order)
-        self.first = BadStep(record.step, kept, tuple(fresh), loss, gradient, weight)
+        self.first = BadStep(record.step, kept, tuple(fresh), loss, gradient, weight, answer)
         return True
+
+    def _is_answer(self, one: Observation, info: TensorInfo) -> bool:
+        """Whether this is a NaN in what a network returns; -inf is what scores that are ruled out are set to."""
+        if not one.stats.nan or info.node or info.kind not in ("output", "activation", "prediction"):
+            return False
+        return any(
+            other.network == info.network and other.kind in ("weight", "frozen") for other in self._tensors.values()
+        )
 
     def _count_left_out(self, record: StepRecord) -> None:
         if self._skipped(record):

@@ -104,24 +104,25 @@ class NanInInput(Rule):
         said = f" (batch {index} of the loader)" if index is not None else ""
         what = "target" if target else "input"
         count = bad_values(one.stats) if one is not None else "NaN or inf values"
+        kind = "NaN" if one is None or one.stats.nan else "inf"
+        reached = "" if bad.answer else " (outputs, loss, gradients, weights)"
         return [
             self.finding(
-                f"the {what} of step {bad.step} holds NaN",
+                f"the {what} of step {bad.step} holds {kind}",
                 fault="nan_in_target" if target else "",
                 confidence=0.97,
                 since_step=bad.step,
                 where=where(source, module=None if target else case.first_module(network), network=network),
                 why=f"the {what} data of step {bad.step}{said} held {count}{where_row} before the network saw"
-                f" it; every NaN"
-                " after it (outputs, loss, gradients, weights) comes from this batch",
+                f" it; every NaN after it{reached} comes from this batch",
                 facts=facts,
                 fix=(
                     "drop or repair such samples when loading: torch.nan_to_num, or a check with torch.isfinite"
                     " in the data set",
                 ),
-                confirm=(f"look at batch {index if index is not None else bad.step}: torch.isnan(x).nonzero()",),
+                confirm=(f"look at batch {index if index is not None else bad.step}: (~torch.isfinite(x)).nonzero()",),
                 since="in the data",
-                then=["the loss", "gradients", "every weight"] if bad.loss else [],
+                then=["the loss", "gradients", "every weight"] if bad.loss else ["the network's answer"] if bad.answer else [],
                 replay=replay.status if replay is not None else "",
             )
         ]

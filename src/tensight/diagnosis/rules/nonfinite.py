@@ -210,7 +210,7 @@ class NonFinite(Rule):
         facts += tried(replay)
         backward = replay.phase == "backward"
         name = operator_name(replay)
-        since = f"{replay.phase} pass"
+        since = f"{'backward' if backward else 'update' if replay.phase == 'update' else 'forward'} pass"
         source = replay.source or _line_of_loss(case, replay, name)
         if backward and not bad.loss:
             since += "; forward values were all finite"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from tensight.profiling.reading import Reading
 from tensight.profiling.rule import Advice, AdviceRule, milliseconds, percent
 from tensight.records import Evidence
@@ -35,7 +37,8 @@ class StarvedLoader(AdviceRule):
         share = reading.typical("data")
         if loader is None or not loader.batches or share < SHARE:
             return None
-        wait = loader.seconds / loader.batches
+        # the usual batch, as the usual step: workers that are started once an epoch would make many of them no better
+        wait = median(loader.waits) if loader.waits else loader.seconds / loader.batches
         busy = reading.busy(loader)
         if wait < WAIT or (loader.workers == 0 and busy >= BUSY):
             return None

@@ -1,0 +1,120 @@
+"""Programs that only infer: what their networks answer is what can go wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Ran = subprocess.CompletedProcess[str]
+Tensight = Callable[..., Ran]
+
+NETWORK = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 8, bias=False)
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x):
+        h = self.fc(x)
+        h = h / h.pow(2).sum(1, keepdim=True).sqrt()
+        return self.out(h)
+
+torch.manual_seed(0)
+net = Net().eval()
+with torch.inference_mode():
+    for i in range(20):
+        x = torch.randn(4, 8)
+        {line}
+        y = net(x)
+"""
+
+HEALTHY = """
+import torch
+from torch import nn
+
+class Scores(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.fc(x).masked_fill(torch.tensor([0, 0, 1, 0, 1]).bool(), float("-inf"))  # ruled out
+
+class Correlation(nn.Module):
+    def forward(self, a, b):
+        return (a * b).mean() / (a.std() * b.std())  # NaN where one of them is constant
+
+net, metric = Scores().eval(), Correlation()
+with torch.no_grad():
+    for i in range(20):
+        y = net(torch.randn(4, 8))
+        metric(torch.zeros(4), torch.zeros(4))
+"""
+
+MINDSPORE = """
+import numpy as np
+import mindspore as ms
+from mindspore import nn, ops
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Dense(8, 8, has_bias=False)
+        self.out = nn.Dense(8, 2)
+
+    def construct(self, x):
+        h = self.fc(x)
+        h = h / ops.sqrt((h * h).sum(axis=1, keepdims=True))
+        return self.out(h)
+
+ms.set_seed(0)
+net = Net()
+net.set_train(False)
+rng = np.random.default_rng(0)
+for i in range(20):
+    x = rng.normal(size=(4, 8)).astype(np.float32)
+    {line}
+    y = net(ms.Tensor(x))
+"""
+
+
+def findings(run: Tensight, folder: Path, text: str) -> list[dict[str, Any]]:
+    (folder / "infer.py").write_text(text)
+    ran = run(folder, "run", "--no-page", "--report", "report.json", "infer.py")
+    assert ran.returncode == 0, ran.stderr
+    found: list[dict[str, Any]] = json.loads((folder / "report.json").read_text())["findings"]
+    return found
+
+
+@pytest.mark.parametrize("text", [NETWORK, MINDSPORE], ids=["torch", "mindspore"])
+def test_an_input_that_is_not_finite_is_named_with_its_step(run_tensight: Tensight, tmp_path: Path, text: str) -> None:
+    (found,) = findings(run_tensight, tmp_path, text.format(line="x = x / 0.0 if i == 12 else x"))
+    assert (found["fault"], found["since_step"]) == ("nan_in_input", 12)
+    assert found["title"] == "the input of step 12 holds inf"
+    assert found["where"]["module"] == "fc"
+    assert "loss" not in found["why"]
+
+
+@pytest.mark.parametrize("text", [NETWORK, MINDSPORE], ids=["torch", "mindspore"])
+def test_the_operator_that_makes_the_answer_nan_is_named_with_its_line(
+    run_tensight: Tensight, tmp_path: Path, text: str
+) -> None:
+    (found,) = findings(run_tensight, tmp_path, text.format(line="x[2] *= i != 12"))
+    line = next(number for number, code in enumerate(text.splitlines(), 1) if "h = h / " in code)
+    assert (found["fault"], found["since_step"], found["where"]["line"]) == ("division_by_zero", 12, line)
+    assert found["since"] == "forward pass"
+
+
+def test_scores_that_are_ruled_out_and_measures_without_weights_are_left_in_peace(
+    run_tensight: Tensight, tmp_path: Path
+) -> None:
+    assert findings(run_tensight, tmp_path, HEALTHY) == []
