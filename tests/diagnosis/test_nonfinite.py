@@ -74,7 +74,7 @@ def test_the_first_module_with_a_bad_output_is_named() -> None:
     run.train(math.nan)
     (finding,) = run.end()
     assert finding.where.module == "fc2"
-    assert "everything before it in this step was finite" in finding.why
+    assert "everything that was seen before it in this step was finite" in finding.why
 
 
 def test_an_infinite_float16_output_is_an_overflow_of_its_format() -> None:

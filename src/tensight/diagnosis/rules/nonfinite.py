@@ -323,7 +323,7 @@ class NonFinite(Rule):
         if half:
             why += "; it works in half precision (float16), where everything above 65504 overflows to inf"
         else:
-            why += "; everything before it in this step was finite"
+            why += "; everything that was seen before it in this step was finite"
         return self._say(
             bad,
             f"{called(info.name)} gives {bad_kind(one.stats.nan, one.stats.inf, one.stats.neg_inf)}",
