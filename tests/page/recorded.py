@@ -206,6 +206,7 @@ def write_run(
     folder: Path,
     *,
     steps: int = 180,
+    made: int = 0,
     bad_from: int | None = 153,
     rank: int = 0,
     ranks: int = 1,
@@ -214,7 +215,7 @@ def write_run(
     killed: bool = False,
     watch: tuple[str, ...] = ("TL(max_gt=3.5) on output:head.*",),
 ) -> Path:
-    """A whole run directory."""
+    """A whole run directory; `made` counts steps that were not recorded too."""
     started = 1_780_000_000.0
     info = RunInfo(
         id=folder.name,
@@ -265,6 +266,6 @@ def write_run(
                 Replay(step, "exact", "fork at the hit", operator="aten.sqrt", module="head.scale", source=SQRT)
             )
     if finished and not killed:
-        writer.end(RunEnd("finished", started + 0.05 * steps, 0, steps, 1.031))
+        writer.end(RunEnd("finished", started + 0.05 * steps, 0, made or steps, 1.031))
     writer.close()
     return folder

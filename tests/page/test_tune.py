@@ -80,6 +80,10 @@ def test_history_importance_and_parameters_are_drawn(open_page: Open, searched: 
     ends = page.get_by_role("region", name="Parameter lr").locator("svg text")
     expect(ends.filter(has_text="0.01")).to_have_count(1)
     expect(ends.filter(has_text="0.1")).to_have_count(1)
+    page.set_viewport_size({"width": 2600, "height": 900})  # text in a plot grows with it
+    shown = page.get_by_role("img", name="loss against lr").bounding_box()
+    assert shown is not None
+    assert shown["width"] <= 800
 
 
 def test_a_trial_is_a_run_and_says_why_it_was_pruned(open_page: Open, searched: Served):

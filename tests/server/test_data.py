@@ -25,6 +25,14 @@ def test_the_list_has_every_run_with_what_matters_first(page: httpx.Client) -> N
     assert rows["healthy-2"]["findings"] == 0
 
 
+def test_steps_that_were_only_counted_are_listed_too(folder: Path) -> None:
+    run = folder / "short-3"
+    write_run(run, steps=4, bad_from=None, made=9)
+    with client(folder) as page:
+        rows = {row["id"]: row for row in page.get("/api/runs").json()}
+        assert rows["short-3"]["steps"] == 9
+
+
 def test_a_run_that_comes_into_the_folder_is_listed(folder: Path) -> None:
     with client(folder) as page:
         assert len(page.get("/api/runs").json()) == 1

@@ -160,6 +160,7 @@ class Recording:
                 reader = self.reader()
                 columns = self._columns[reader.rank]
                 last = columns.steps[-1] if columns.steps else None
+                made = reader.end.steps if reader.end is not None else 0  # the last may not have been looked at
                 return RunRow(
                     id=self.id,
                     path=str(self.folder),
@@ -167,7 +168,7 @@ class Recording:
                     framework=f"{reader.info.framework} {reader.info.framework_version}".strip(),
                     command=reader.info.command,
                     ranks=max(len(self.readers), reader.info.ranks),
-                    steps=last.step + 1 if last is not None else 0,
+                    steps=max(made, last.step + 1 if last is not None else 0),
                     loss=last.loss if last is not None else None,
                     ended=self.ended,
                     findings=sum(not one.finding.muted for one in self.findings),
