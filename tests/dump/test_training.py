@@ -122,6 +122,20 @@ def test_a_mindspore_dump_in_graph_mode_comes_from_mindspore_and_is_completed(tm
     assert hits.held[0].source.file.endswith("mindspore_training.py")
 
 
+@pytest.mark.parametrize(
+    ("mode", "operator"), [("graph", "first-Dense_MatMul-op0"), ("pynative", "Input.Default_Input-op0")]
+)
+def test_mindspore_dumps_only_what_overflows_too(tmp_path, cached, mode, operator):
+    options = running.dumped(tmp_path, op_debug_mode=3, overflow_number=1)
+    assert "exit 0" in running.run(tmp_path, "mindspore_training.py", mode, "nan", options=options)
+    assert [sorted(running.files(tmp_path, step)) for step in (0, 2)] == [[], []]
+    found = running.files(tmp_path, 1)
+    assert found
+    assert all(operator in name for name in found)
+    (output,) = [path for name, path in found.items() if name.endswith("output.0")]
+    assert np.isnan(np.load(output)).any()
+
+
 def test_only_operators_that_overflow_are_dumped_with_what_they_were_given_and_their_lines(tmp_path):
     options = running.dumped(tmp_path, op_debug_mode=3, overflow_number=1)
     said = running.run(tmp_path, "torch_overflow.py", options=options)

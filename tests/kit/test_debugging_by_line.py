@@ -121,7 +121,8 @@ def test_a_session_with_pdb(tmp_path: Path) -> None:
         assert "Documented commands" in terminal.say("h")
         assert "train.py:22" in terminal.say("b 22")
         assert "reached = step" in terminal.say("c")
-        terminal.say("c")
+        terminal.say("display step")
+        assert "display step: 2" in terminal.say("c")  # a watched variable is shown where it has changed
         terminal.say("c")
         terminal.type("c")
         terminal.until("the end 3")

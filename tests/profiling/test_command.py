@@ -98,6 +98,7 @@ def test_modules_memory_and_timeline_are_there(taken):
     assert profile.memory.owners
     assert {span.kind for span in profile.spans} == {"step", "part", "operator"}
     assert Reading(profile).flops > 0
+    assert 0 < (Reading(profile).utilisation or 0) < 2  # of what a large matrix product reaches here
     assert {span.name for span in profile.spans if span.kind == "part"} == {"forward", "backward", "update"}
 
 

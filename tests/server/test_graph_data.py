@@ -38,6 +38,12 @@ def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
                 writer.tensors(step, {0: VALUES + 10 * rank + step})
         writer.end(RunEnd("finished", 2.0, 0, 3))
         writer.close()
+    writer = Writer(folder / "port", RunInfo("port", ("port.py",), 1.0, framework="mindspore"))
+    writer.network(Network("model", "Net"))
+    writer.tensor(TensorInfo(7, "output", "fc", "output.0", "model", shape=(2, 3, 4), dtype="float32"))
+    writer.step(StepRecord(2, 1.0, 0.1, observations=(Observation(7, 0, Stats(24)),)))
+    writer.tensors(2, {7: VALUES + 2 + 0.5 * (VALUES == 23)})
+    writer.close()
     with client(folder) as made:
         yield made
 
@@ -93,6 +99,12 @@ def test_values_are_compared_with_another_step_and_another_rank(http: httpx.Clie
     assert found["difference"]["max_abs"] == 10.0
     assert found["other"] == "step 2, rank 1"
     assert found["difference"]["different"] == 24
+
+
+def test_values_are_compared_with_those_of_another_run_and_framework(http: httpx.Client) -> None:
+    found = http.get("/api/runs/run/tensor/values?tensor=0&step=2&other_run=port").json()
+    assert found["other"] == "step 2, run port"
+    assert (found["difference"]["max_abs"], found["difference"]["different"]) == (0.5, 1)
 
 
 def test_a_stranger_gets_no_values(http: httpx.Client) -> None:

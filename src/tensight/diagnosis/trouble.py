@@ -1,8 +1,9 @@
 """The first step that went wrong: where a value stopped being finite and reached loss, gradients or weights.
 
-A program that only infers has none of these: there a NaN that reaches what a network with weights answers counts. A NaN that never gets there (a masked target, a −inf in an attention mask, an output that is thrown away) is no
+A NaN that never gets there (a masked target, a −inf in an attention mask, an output that is thrown away) is no
 trouble, and neither is an overflow that a gradient scaler answered by leaving the update out: unless it leaves out one
 after the other until its scale multiplies by next to nothing. Then the scale is not what makes gradients overflow.
+A program that only infers has none of these: there a NaN in what a network with weights answers counts.
 """
 
 from __future__ import annotations

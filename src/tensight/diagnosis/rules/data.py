@@ -63,7 +63,7 @@ class NanInInput(Rule):
     fault = "nan_in_input"
     also = MappingProxyType({"nan_in_target": "NaN or Inf in the targets of the loss, before anything was computed."})
     category = "data"
-    finds = "A NaN or Inf that was already in the batch (inputs or targets) and reached loss, gradients or weights."
+    finds = "A NaN or Inf that was already in the batch and reached loss, gradients, weights or an inferred answer."
     evidence = ("statistics of inputs and targets of the first bad step", "batch as the loader gave it")
     explains = NONFINITE | {"exploding_gradient", "lr_too_high", "loss_scale_keeps_falling"}
     every = 10
@@ -106,6 +106,7 @@ class NanInInput(Rule):
         count = bad_values(one.stats) if one is not None else "NaN or inf values"
         kind = "NaN" if one is None or one.stats.nan else "inf"
         reached = "" if bad.answer else " (outputs, loss, gradients, weights)"
+        then = ["the loss", "gradients", "every weight"] if bad.loss else []
         return [
             self.finding(
                 f"the {what} of step {bad.step} holds {kind}",
@@ -122,7 +123,7 @@ class NanInInput(Rule):
                 ),
                 confirm=(f"look at batch {index if index is not None else bad.step}: (~torch.isfinite(x)).nonzero()",),
                 since="in the data",
-                then=["the loss", "gradients", "every weight"] if bad.loss else ["the network's answer"] if bad.answer else [],
+                then=then,
                 replay=replay.status if replay is not None else "",
             )
         ]
