@@ -14,7 +14,8 @@ import click
 
 from tensight.cli.printing import print_json
 from tensight.errors import UsageError
-from tensight.runs.blocks import finding_block, plain
+from tensight.runs.blocks import finding_block, folded, plain
+from tensight.session.preflight_checks.look import Answer
 from tensight.session.program import Program
 from tensight.session.session import is_off
 from tensight.session.settings import Settings
@@ -71,9 +72,7 @@ def preflight(
     else:
         width = max(map(len, flown.answers))
         for name, answer in flown.answers.items():
-            click.echo(f"{MARKS[answer.mark]} {name:<{width}}  {plain(answer.says)}")
-            if answer.do and answer.mark in ("look", "bad"):
-                click.echo(f"  {'':<{width}}  → {plain(answer.do)}")
+            click.echo("\n".join(_check(name, answer, width)))
         for finding in flown.findings:
             click.echo("\n" + finding_block(finding))
         marks = [answer.mark for answer in flown.answers.values()]
@@ -83,6 +82,18 @@ def preflight(
     if fail_on and flown.wrong:
         sys.exit(3)
     sys.exit(flown.script_exit)
+
+
+def _check(name: str, answer: Answer, room: int, columns: int | None = None) -> list[str]:
+    """
+    >>> _check("mode", Answer("look", "not in training mode in step 3", "call model.train()"), 6, 30)
+    ['! mode    not in training mode', '          in step 3', '          → call model.train()']
+    """
+    beside = " " * (room + 4)
+    lines = folded(f"{MARKS[answer.mark]} {name:<{room}}  {plain(answer.says)}", columns, beside)
+    if answer.do and answer.mark in ("look", "bad"):
+        lines += folded(f"{beside}→ {plain(answer.do)}", columns, f"{beside}  ")
+    return lines
 
 
 def _verdict(steps: int, marks: Sequence[str], findings: int) -> str:
