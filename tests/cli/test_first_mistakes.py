@@ -161,3 +161,15 @@ def test_what_is_given_in_place_of_something_else_is_said(
         assert (out, code) == ("", 2), words
         assert said in err
         assert err.count("\n") == 1
+
+
+def test_an_option_behind_the_script_is_told_to_be_the_scripts(run_tensight: Tensight, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('nothing here')\n")
+    (tmp_path / "reports.py").write_text("import sys\nwrites = '--report' in sys.argv\n")
+    said = "tensight: --no-page stands behind train.py and goes to the script; options of Tensight stand before it\n"
+    ran = run_tensight(tmp_path, "run", "--no-page", "train.py", "--no-page", "--max-steps", "3")
+    assert (ran.returncode, ran.stdout) == (0, "nothing here\n")
+    assert ran.stderr.count("stands behind") == 1
+    assert said in ran.stderr
+    ran = run_tensight(tmp_path, "run", "--no-page", "reports.py", "--report", "x")
+    assert "stands behind" not in ran.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from tensight.cli.misplaced import tell_misplaced
 from tensight.cli.printing import print_json
 from tensight.errors import UsageError
 from tensight.runs.blocks import finding_block, folded, plain
@@ -52,6 +53,7 @@ def preflight(
         raise UsageError("TENSIGHT=off switches everything off; unset it")
     program = Program(words[0], words[1:], module)
     program.check()
+    tell_misplaced(program)
     folder = Settings(run_dir=run_dir, name=f"{program.name}-preflight").folder().absolute()
     with _output_to_errors():
         flown = fly(program, folder, steps=steps)

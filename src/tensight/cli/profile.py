@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from tensight.cli import profile_tables as tables
+from tensight.cli.misplaced import tell_misplaced
 from tensight.cli.preflight import _output_to_errors
 from tensight.cli.printing import print_json, safe
 from tensight.errors import TensightError, UsageError
@@ -93,6 +94,7 @@ def profile(
 
     program = Program(words[0], words[1:], module)
     program.check()
+    tell_misplaced(program)
     folder = Settings(run_dir=run_dir, name=f"{program.name}-profile").folder().absolute()
     plan = Plan(warm=warm_up, clock=steps, trace=0 if clock_only else trace_steps, locate=0 if clock_only else 3)
     with _output_to_errors():

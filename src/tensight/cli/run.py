@@ -14,6 +14,7 @@ import click
 from tensight.capture.budget import CREDIT
 from tensight.capture.deep import DeepSteps
 from tensight.cli.listening import listening
+from tensight.cli.misplaced import tell_misplaced
 from tensight.control.address import find
 from tensight.dump.settings import DumpSettings
 from tensight.errors import UsageError
@@ -113,6 +114,7 @@ def run(
         raise UsageError("name a script, e.g. `tensight run train.py`, or a module with -m")
     program = Program(words[0], words[1:], module)
     program.check()
+    tell_misplaced(program)
     elsewhere = None if run_dir is None else address(run_dir)
     if elsewhere is not None:
         run_dir = Settings(name=program.name).folder()

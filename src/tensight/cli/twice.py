@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from tensight.cli.misplaced import tell_misplaced
 from tensight.cli.printing import print_json
 from tensight.cli.working import working
 from tensight.compare.determinism import Determinism, has_operators, judge
@@ -33,7 +34,9 @@ def twice(script: str, arguments: tuple[str, ...], as_json: bool, max_steps: int
     \b
     Example:  tensight twice train.py --lr 0.1
     """
-    Program(script, arguments, module).check()
+    program = Program(script, arguments, module)
+    program.check()
+    tell_misplaced(program)
     words = (["-m"] if module else []) + [script, *arguments]
     with tempfile.TemporaryDirectory(prefix="tensight-twice-") as folder:
         with working("running the script twice"):
