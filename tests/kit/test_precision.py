@@ -80,6 +80,17 @@ def test_operators_in_low_precision_are_listed_with_their_module(framework: str)
         assert "float32" in next(row for row in rows if "softmax" in row.name).risk
 
 
+def test_a_loss_that_is_computed_in_half_precision_is_told_to_be_kept_in_float32() -> None:
+    made = half("torch")
+    x, y = made.data[0]
+    network, loss_fn = made.network, made.loss_fn
+    rows = [row for row in low_precision(network, lambda: loss_fn(network(x), y)) if "loss" in row.name]
+    assert rows
+    assert all("keep it in float32" in row.risk for row in rows)
+    kept = low_precision(network, lambda: loss_fn(network(x).float(), y))
+    assert not [row for row in kept if "loss" in row.name]
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_in_float32_nothing_is_listed(framework: str) -> None:
     made = training(framework)
