@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tensight.records import Event, Module, Network, Observation, Parameter, Part, Source
-from tests.diagnosis.builders import Layer, Run, constant, stats
+from tests.diagnosis.builders import LOSS_LINE, Layer, Run, constant, stats
 
 LOADED = Source("train.py", 46, "self.model.load_state_dict(self.ema.state_dict())")
 ASKED = Event("forward", part="net", values={"grad": False})
@@ -136,6 +136,15 @@ def test_a_loss_that_runs_to_minus_infinity_is_named() -> None:
         run.train(2.0 - 10.0 ** (at / 8))
     (finding,) = run.end()
     assert (finding.fault, finding.where.op) == ("loss_unbounded_below", "backward")
+
+
+def test_a_loss_written_by_hand_that_runs_to_minus_infinity_is_placed_where_it_is_written() -> None:
+    run = Run()
+    run.loss_values = {"function": "expression", "operators": "mean, add, sub", "reduction": "mean"}
+    for at in range(60):
+        run.train(2.0 - 10.0 ** (at / 8))
+    (finding,) = run.end()
+    assert (finding.fault, finding.where.line) == ("loss_unbounded_below", LOSS_LINE.line)
 
 
 def test_a_likelihood_that_becomes_negative_and_settles_has_no_finding() -> None:

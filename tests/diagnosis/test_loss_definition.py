@@ -38,6 +38,23 @@ def test_probabilities_given_to_cross_entropy_are_a_second_softmax() -> None:
     assert "softmax a second time" in finding.why
 
 
+def _by_hand(**values: Any) -> Run:
+    run = Run()
+    run.loss_values = {"function": "expression", "operators": "neg, mean, gather, sub", "reduction": "mean", **values}
+    run.layers[-1].activation = "softmax"
+    return run
+
+
+def test_probabilities_that_a_loss_written_by_hand_takes_for_logits_are_a_second_softmax() -> None:
+    (finding,) = _by_hand(normalised_twice=6).learn(20).end()
+    assert (finding.fault, finding.where.module) == ("softmax_before_cross_entropy", "head")
+    assert "6 choices" in finding.why
+
+
+def test_probabilities_that_a_loss_written_by_hand_takes_as_such_are_fine() -> None:
+    assert _by_hand().learn(20).faults() == []
+
+
 def test_log_probabilities_given_to_cross_entropy_do_no_harm() -> None:
     run = _with(prediction_min=-5.0, prediction_max=-0.1, prediction_from="log_softmax")
     assert run.learn(20).faults() == []

@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-from tensight.records import Finding, Observation, Source
+from tensight.records import Finding, Observation, Source, StepRecord
 from tests.diagnosis.builders import Run, nan, stats
 
 ROOT = Source("train.py", 15, "return torch.sqrt(d2.sum(1))", "distance")
@@ -179,3 +179,33 @@ def test_a_constant_against_zero_that_float16_rounds_to_zero_is_named() -> None:
     assert _log_of_zero("logp = torch.log(p + 1e-8)", "float32").fault == "log_of_zero"
     assert _log_of_zero("logp = torch.log(p + 1e-6)", "float16").fault == "log_of_zero"
     assert _log_of_zero("logp = torch.log(p)  # no 1e-8 here", "float16").fault == "log_of_zero"
+
+
+def _loss_unread(run: Run, steps: int) -> None:
+    for _ in range(steps):
+        run.engine.step(StepRecord(run.step, float(run.step), run.seconds, depth=0, events=tuple(run.events())))
+        run.step += 1
+
+
+LOG = {"in.0.zero": 1, "in.0.count": 128, "in.0.min": 0.0, "in.0.max": 1.0, "bad": 1, "bad_neg_inf": 1, "kind": "made"}
+
+
+def test_a_replay_that_meets_the_operator_before_the_loss_was_read_again_is_of_this_trouble() -> None:
+    run = Run()
+    run.learn(9)
+    _loss_unread(run, 4)
+    run.train(math.nan, depth=0)  # step 13
+    run.replay("aten.log", 10, phase="forward", source=ROOT, facts=LOG)
+    (finding,) = run.end()
+    assert (finding.fault, finding.since_step) == ("log_of_zero", 10)
+
+
+def test_a_replay_from_before_a_finite_loss_is_of_another_matter() -> None:
+    run = Run()
+    run.learn(9)
+    _loss_unread(run, 4)
+    run.train(0.4, depth=0)
+    _loss_unread(run, 2)
+    run.train(math.nan, depth=0)
+    run.replay("aten.log", 10, phase="forward", source=ROOT, facts=LOG)
+    assert "log_of_zero" not in run.faults()

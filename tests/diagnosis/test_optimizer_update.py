@@ -106,6 +106,27 @@ def test_a_decay_that_eats_the_weights_is_named() -> None:
     assert finding.fault == "weight_decay_too_large"
 
 
+def _held_against_decay(end: float) -> Run:
+    """A tenth of every weight is taken off in each update, and gradients hold them at a half of their first size."""
+    run = Run(lr=0.005, optimizer="AdamW", settings={"weight_decay": 20.0})
+    for at in range(80):
+        for layer in run.layers:
+            layer.weight = max(0.1, 0.2 * 0.9**at)
+            layer.update = 0.1
+        run.train(1.4 - (1.4 - end) * min(1.0, at / 40))
+    return run
+
+
+def test_a_decay_that_weights_are_only_just_held_against_is_named_where_little_is_learnt() -> None:
+    (finding,) = _held_against_decay(1.15).end()
+    assert finding.fault == "weight_decay_too_large"
+    assert "fallen by only 16%" in finding.why
+
+
+def test_the_same_decay_has_no_finding_where_the_loss_falls() -> None:
+    assert "weight_decay_too_large" not in _held_against_decay(0.4).faults()
+
+
 def test_a_usual_decay_has_no_finding() -> None:
     run = Run(lr=0.1, settings={"weight_decay": 0.05})
     assert run.learn(60).faults() == []

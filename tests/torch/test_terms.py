@@ -74,3 +74,25 @@ def test_the_variable_that_keeps_old_graphs_is_told_with_the_line_that_adds_to_i
     assert [(values["variable"], at.code) for values, at in told] == (
         [("running", "running = 0.9 * running + 0.1 * (seen if keeps else seen.item())")] if keeps else []
     )
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_loss_that_is_added_up_after_its_backward_pass_keeps_the_nodes_of_its_graph(
+    watch: Watch, keeps: bool
+) -> None:
+    sink = watch()
+    net = Small()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    total = torch.zeros(())
+    for _ in range(12):
+        loss = net(torch.ones(3, 4)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total = total + (loss if keeps else loss.item())
+    alive = [value for _, name, value in sink.scalars if name == "graphs_alive"]
+    assert alive == ([float(at) for at in range(12)] if keeps else [0.0] * 12)
+    told = [
+        values["variable"] for _, kind, _, values, _ in sink.events if kind == "graph_alive" and "variable" in values
+    ]
+    assert told == (["total"] if keeps else [])

@@ -50,6 +50,7 @@ class Trouble:
         self._left_out_in_a_row = 0
         self._left_out_since = -1
         self.before: Kept | None = None  # the last observed step before it
+        self.good = -1  # the last step before it whose loss was read and finite
         self.usual: set[int] = set()  # tensors that are not finite in good steps
         self._trains = False  # a loss or a gradient was seen: what is computed beside a training is its own affair
 
@@ -67,6 +68,8 @@ class Trouble:
                 if found is None:
                     found = []
                 found.append(one)
+        if not loss and record.loss is not None:
+            self.good = record.step
         if found is None and not loss:
             if record.observations and record.depth:
                 self.before = Kept(record, self._tensors)

@@ -57,7 +57,8 @@ class SoftmaxBeforeCrossEntropy(Rule):
     every = 10
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
-        return [self._say(case, site) for site in case.losses if self._holds(site)]
+        found = [self._say(case, site) for site in case.losses if self._holds(site)]
+        return found or [self._say_by_hand(case, *twice) for site in case.losses if (twice := self._twice(site))]
 
     @staticmethod
     def _holds(site: LossSite) -> bool:
@@ -67,6 +68,27 @@ class SoftmaxBeforeCrossEntropy(Rule):
             return False
         sums = math.isfinite(site.row_sum_min) and abs(site.row_sum_min - 1) < 0.01 and abs(site.row_sum_max - 1) < 0.01
         return sums or site.made_by == "softmax"
+
+    @staticmethod
+    def _twice(site: LossSite) -> tuple[LossSite, int] | None:
+        """The number of choices, where a loss written by hand takes probabilities for logits."""
+        choices = site.latest.get("normalised_twice")
+        seen = site.calls >= CALLS and site.first.get("normalised_twice") == choices
+        return (site, choices) if seen and isinstance(choices, int) and choices > 1 else None
+
+    def _say_by_hand(self, case: Case, site: LossSite, choices: int) -> Finding:
+        source, module, network = _place(case, maker(case, "softmax"), site)
+        return self.finding(
+            "softmax is applied twice: probabilities are taken for logits",
+            confidence=0.93,
+            since_step=site.first_step,
+            where=where(source, module=module, op="softmax", network=network),
+            why=f"what softmax gave is normalised again as if it were logits{at(site.source)} (log_softmax, or"
+            f" Categorical(logits=…)): logits between 0 and 1 cannot make one of {choices} choices more likely than"
+            f" {number(math.e / (math.e + choices - 1))}, and gradients are small",
+            facts=[("choices", choices), ("loss now", case.loss.last)],
+            fix=("return the logits: leave out the softmax, or pass probabilities as such: Categorical(probs=…)",),
+        )
 
     def _say(self, case: Case, site: LossSite) -> Finding:
         source, module, network = _place(case, maker(case, "softmax"), site)

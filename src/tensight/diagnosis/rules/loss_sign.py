@@ -122,6 +122,11 @@ class LossUnboundedBelow(Rule):
             return  # not that far, or it has slowed down
         since = next(step for step, value in finite if value < min(0.0, first))
         line = max(case.order.lines.values(), key=lambda one: one.passes, default=None)
+        main = case.losses.main()
+        if main is not None and main.function == "expression" and main.source is not None:
+            place = where(main.source, op=None)  # where it is written, not where it is used
+        else:
+            place = where(line.source if line is not None else None, op="backward")
         kept = [site for site in case.losses if site.function != "expression" and (_value(site) or -1.0) >= 0]
         term = next((one for one in case.terms.lowest(-size) if one.values.last < one.values.first), None)
         runs = f": {term.name} alone is {number(term.values.last)}" if term is not None else ""
@@ -130,9 +135,7 @@ class LossUnboundedBelow(Rule):
             "the loss falls below zero without bound",
             confidence=0.9,
             since_step=case.loss.first_step,  # it was defined like that from the beginning
-            where=where(term.source, op=None)
-            if term is not None
-            else where(line.source if line is not None else None, op="backward"),
+            where=where(term.source, op=None) if term is not None else place,
             why=f"the loss went from {number(first)} through zero, in step {since}, to {number(finite[-1][1])}, faster"
             f" and faster: it has no lower bound, and minimising it never ends{runs}{parts}. A term that should stay"
             " small is made as negative as possible: its sign is wrong, as of a KL term or a log-likelihood without its"

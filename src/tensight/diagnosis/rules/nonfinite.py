@@ -55,9 +55,13 @@ def fed_bad(case: Case, bad: BadStep) -> bool:
 
 
 def replay_of(case: Case, step: int) -> Replay | None:
-    """The replay of a step that shows an operator."""
+    """The replay of a step that shows an operator.
+
+    Where losses are not read in every step, it may show one of an earlier step: any since the last finite loss.
+    """
+    first = step - 1 if case.trouble.good < 0 else min(step - 1, case.trouble.good)
     for replay in reversed(case.replays):
-        if replay.operator and replay.status in ("exact", "close") and abs(replay.step - step) <= 1:
+        if replay.operator and replay.status in ("exact", "close") and first <= replay.step <= step + 1:
             return replay
     return None
 

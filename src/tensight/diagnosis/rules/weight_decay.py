@@ -11,6 +11,8 @@ from tensight.diagnosis.words import at, number, plural, where
 from tensight.records import Finding, Part
 
 SHRUNK = 0.1
+LEAK = 0.03  # of every weight in each update: what was learnt is gone after some thirty of them; usual is 1e-4 or less
+LEAKS = 0.7  # of their first size that is left of weights then: gradients hold them off zero
 
 # these add the decay to the gradient and divide by its size: what counts is which of the two is larger
 ADAPTIVE = frozenset({"Adam", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop"})
@@ -35,16 +37,17 @@ class WeightDecayTooLarge(Rule):
             steps = case.order.optimizer(part.name).steps
             if steps < 20 or decay < 0.05 or (part.type not in ADAPTIVE and decay * rate * steps < 1.0):
                 continue
+            leaks = part.type not in ADAPTIVE and decay * rate >= LEAK and decay * rate * steps >= 3.0
             trend = case.loss.trend()
-            if trend is None or trend.fall > 0.1:
+            if trend is None or trend.fall > (0.3 if leaks else 0.1):
                 continue
-            shrunk = shrunk_layer(case, part)
+            shrunk = shrunk_layer(case, part, LEAKS if leaks else SHRUNK)
             if shrunk is not None:
-                findings.append(self._say(case, part, float(decay), float(rate), steps, shrunk))
+                findings.append(self._say(part, float(decay), float(rate), steps, shrunk, trend.fall))
         return findings
 
     def _say(
-        self, case: Case, part: Part, decay: float, rate: float, steps: int, shrunk: tuple[str, float, int]
+        self, part: Part, decay: float, rate: float, steps: int, shrunk: tuple[str, float, int], fall: float
     ) -> Finding:
         name, share, _ = shrunk
         takes = (
@@ -60,8 +63,7 @@ class WeightDecayTooLarge(Rule):
             where=where(part.source, op=f"{part.type}.step", parameter=name),
             why=f"weight_decay={number(decay)} with learning rate {number(rate)} {takes}"
             f" in each update: after {plural(steps, 'update')} {name} has {number(share * 100)} % of its first"
-            f" size, and the loss"
-            " has not fallen",
+            f" size, and the loss has {'not fallen' if fall <= 0.1 else f'fallen by only {fall:.0%}'}",
             facts=[("weight decay", decay), ("learning rate", rate), (f"size of {name} against the start", share)],
             fix=(f"lower weight_decay{at(part.source)}: 1e-4 to 1e-2 is usual",),
         )

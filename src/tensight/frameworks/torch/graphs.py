@@ -22,16 +22,23 @@ LOOKS = 3  # at the user's variables, to see which of them keeps more each time
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
+class _Mark:
+    """Lives as long as the node of a graph that it was laid into."""
+
+    __slots__ = ("__weakref__",)
+
+
 class Graphs:
     """Remembers, weakly, a few results inside forward passes with gradients, and counts those that outlive updates.
 
     After a backward pass a graph gives up what it has saved, so results of a healthy step are gone by the next one.
+    Its nodes stay while a loss that was added up hangs on them: a mark in one of them tells.
     """
 
     def __init__(self, watching: Watching) -> None:
         self.watching = watching
         # number of the update they came before, results, and where the network was called
-        self._calls: list[tuple[int, list[tuple[weakref.ref, str]], tuple[str, int, str] | None]] = []
+        self._calls: list[tuple[int, list[tuple[weakref.ref, str | None]], tuple[str, int, str] | None]] = []
         self._said: set[object] = set()
         self._updates = 0
         self._new = True
@@ -53,7 +60,7 @@ class Graphs:
             if len(self._calls) >= MOST_CALLS:
                 return
             self._new = False
-            self._calls.append((self._updates, [], self._site or user_site()))
+            self._calls.append((self._updates, _marked(tensor), self._site or user_site()))
         refs = self._calls[-1][1]
         if len(refs) < OF_A_CALL:
             refs.append((weakref.ref(tensor), path))
@@ -88,7 +95,7 @@ class Graphs:
                 for update, refs, _ in self._calls
                 if update < self._updates
                 for ref, path in refs
-                if ref() is not None
+                if ref() is not None and path is not None
             )
             values: dict[str, Value] = {"graphs": count}
             if len(kept) == 1:  # one module's results, and no others: somebody collects them
@@ -108,6 +115,16 @@ class Graphs:
                 values: dict[str, Value] = {"graphs": old, "variable": one.what}
                 self.watching.sink.event("graph_alive", self.watching.network, values, one.source)
                 return
+
+
+def _marked(tensor: torch.Tensor) -> list[tuple[weakref.ref, str | None]]:
+    """A mark in the node that made a result: what torch itself keeps there is for tracebacks of anomaly mode."""
+    mark = _Mark()
+    try:
+        tensor.grad_fn.metadata["tensight"] = mark
+    except (AttributeError, TypeError):
+        return []
+    return [(weakref.ref(mark), None)]
 
 
 def _memory() -> float:

@@ -117,6 +117,31 @@ def picked_across(root: torch.Tensor) -> dict[str, Value]:
     return {}
 
 
+def normalised_twice(root: torch.Tensor) -> dict[str, Value]:
+    """Whether probabilities were normalised once more, as if they were logits: over how many choices.
+
+    >>> logits = torch.zeros(4, 3, requires_grad=True)
+    >>> twice = torch.distributions.Categorical(logits=logits.softmax(1)).log_prob(torch.zeros(4)).mean()
+    >>> normalised_twice(twice), normalised_twice(logits.softmax(1).log_softmax(1).mean())
+    ({'normalised_twice': 3}, {'normalised_twice': 3})
+    >>> once = torch.distributions.Categorical(logits=logits).log_prob(torch.zeros(4)).mean()
+    >>> normalised_twice(once), normalised_twice(logits.softmax(0).log_softmax(1).mean())
+    ({}, {})
+    """
+    for node in near(root):
+        if operator(node) not in ("log_softmax", "logsumexp") or not node.next_functions:
+            continue
+        made = _before(node.next_functions[0][0], _COPIES)
+        result = getattr(made, "_saved_result", None) if made is not None and operator(made) == "softmax" else None
+        if not isinstance(result, torch.Tensor):
+            continue
+        dims = node._saved_dim if isinstance(node._saved_dim, (tuple, list)) else (node._saved_dim,)
+        over = _signed(made._saved_dim, result.dim())
+        if over is not None and [_signed(dim, result.dim()) for dim in dims] == [over]:
+            return {"normalised_twice": result.shape[over]}
+    return {}
+
+
 def overlap_of_raw(root: torch.Tensor) -> dict[str, Value]:
     """Whether a loss is a ratio of overlap (Dice, IoU) of what a layer gave, which no sigmoid or softmax has bounded.
 

@@ -17,7 +17,7 @@ from tensight.frameworks.torch.class_weights import ClassWeights
 from tensight.frameworks.torch.graph import expression, operator
 from tensight.frameworks.torch.label_probe import LabelProbe
 from tensight.frameworks.torch.lines import made_before
-from tensight.frameworks.torch.loss_axes import overlap_of_raw, picked_across, rows_across
+from tensight.frameworks.torch.loss_axes import normalised_twice, overlap_of_raw, picked_across, rows_across
 from tensight.frameworks.torch.loss_counted import Counted
 from tensight.frameworks.torch.loss_facts import (
     BINARY_LOSSES,
@@ -287,6 +287,7 @@ class Losses:
             "operators": ", ".join(operators),
             "result_shape": shape_text(root),
             **overlap_of_raw(root),
+            **normalised_twice(root),
         }
         across = picked_across(root)
         values |= across
