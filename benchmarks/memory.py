@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 PROGRAM = Path(__file__).parent / "programs" / "training.py"
-STEPS = {"gpt": 14, "resnet18": 14, "lenet": 150, "mlp": 600}
+STEPS = {"gpt": 14, "resnet18": 14, "resnet18-cifar": 14, "lenet": 150, "mlp": 600}
 KINDS: dict[str, list[str] | None] = {"bare": None, "watch": ["--no-rewind"], "watch, rewind": []}
 
 
