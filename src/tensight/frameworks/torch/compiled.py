@@ -259,7 +259,7 @@ class Compiled:
         network = next(iter(networks), watching.network)
         source = next((line for node in model.graph.nodes if (line := line_of(node)) is not None), None)
         watching.sink.event("compile", network, values, source)
-        compiled_calls.tell(model.graph, watching, self._entry)
+        compiled_calls.tell(model.graph, watching, self._entry, None if scope is None else scope.entry)
         if any("checkpoint" in str(node.target) for node in model.graph.nodes if node.op == "call_function"):
             self._gap(
                 f"modules of {network} inside torch.utils.checkpoint",

@@ -21,12 +21,15 @@ _LOSSES = {"cross_entropy": "softmax", "binary_cross_entropy_with_logits": "sigm
 _DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"})
 
 
-def tell(graph: Graph, watching: Watching, entry_of: Callable[[int], Entry | None]) -> None:
-    """Events for losses that get what they would make themselves, and for dropout in evaluation mode."""
+def tell(graph: Graph, watching: Watching, entry_of: Callable[[int], Entry | None], around: Entry | None) -> None:
+    """Events for losses that get what they would make themselves, and for dropout in evaluation mode.
+
+    `around` is the module that is compiled itself: what it does by itself stands in no scope.
+    """
     for node in graph.nodes:
         name = _name(node)
         if name in _DROPOUTS:
-            _dropout(node, name, watching, entry_of)
+            _dropout(node, name, watching, entry_of, around)
         elif name in _LOSSES and torch.is_grad_enabled():
             _loss(node, name, watching)
 
@@ -57,11 +60,13 @@ def _dim(node: Node) -> object:
     return node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
 
 
-def _dropout(node: Node, name: str, watching: Watching, entry_of: Callable[[int], Entry | None]) -> None:
+def _dropout(
+    node: Node, name: str, watching: Watching, entry_of: Callable[[int], Entry | None], around: Entry | None
+) -> None:
     p = node.args[1] if len(node.args) > 1 else node.kwargs.get("p", 0.5)
     on = node.args[2] if len(node.args) > 2 else node.kwargs.get("training", True)
     scope = next(reversed(node.meta.get("nn_module_stack") or {}), "").partition("@")[0]
-    entry = entry_of(int(scope)) if scope.isdigit() else None
+    entry = entry_of(int(scope)) if scope.isdigit() else around
     module = None if entry is None else entry.ref()
     if entry is None or module is None or module.training or isinstance(module, nn.modules.dropout._DropoutNd):
         return  # a dropout module itself was switched to training on purpose
