@@ -205,7 +205,8 @@ def is_known(value: Any) -> bool:
 _STARTED = re.compile(r"-- Process (\d+) terminated with the following error")
 _LOADER = re.compile(r"Caught (\w+) in (DataLoader worker process \d+)")
 _TRACED = re.compile(
-    r"Dynamo failed to run FX node with fake tensors: call_\w+ (?:<[\w-]+ (?:\w+ )?)?(\w+)(.*?): got (\w+)\((['\"])(.*?)\4\)\s*\n",
+    r"Dynamo failed to run FX node with fake tensors: call_\w+ (?:<[\w-]+ (?:\w+ )?)?(\w+)(.*?)"
+    r": got (\w+)\((['\"])(.*?)\4\)\s*\n",
     re.S,
 )
 _SIZE = re.compile(r"size=\(([\d, ]*)\)")
@@ -236,7 +237,9 @@ def _from_worker(crash: Crash) -> None:
 def _from_traced(crash: Crash) -> None:
     """What failed while torch.compile read the user's code is what would have failed there, and not the compiling."""
     match = _TRACED.search(crash.message)
-    places = [place for place in _FILE.findall(crash.message.rpartition("from user code:")[2]) if is_user_file(place[0])]
+    places = [
+        place for place in _FILE.findall(crash.message.rpartition("from user code:")[2]) if is_user_file(place[0])
+    ]
     if match is None or not places:
         return
     file, line, function = places[-1]
