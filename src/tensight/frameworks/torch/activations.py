@@ -170,7 +170,7 @@ class Activations:
         p = args[1] if len(args) > 1 else kwargs.get("p", 0.5)
         caller = sys._getframe(3).f_code.co_filename
         if caller == _DROPOUT_FILE or caller.startswith(_GRAPH):
-            return  # nn.Dropout itself: it was switched to training on purpose; a graph was told of when it was captured
+            return  # nn.Dropout was switched to training on purpose; a graph was told of when it was captured
         self.drops(p, "dropout")
 
     def drops(self, p: float, function: str) -> None:
