@@ -100,6 +100,42 @@ CASES: dict[str, tuple[str | None, str, str, str, str, tuple[str, ...], str]] = 
         ("rows: float32[4194304, 1] on cpu",),
         "smaller batch",
     ),
+    "pairs_memory": (
+        None,
+        "sub",
+        "",
+        "table = rows.unsqueeze(1) - rows.unsqueeze(0)",
+        "out of memory: sub wanted 262144.0 GiB",
+        ("rows: float32[1048576, 64] on cpu",),
+        "smaller batch",
+    ),
+    "target_dtype": (
+        None,
+        "cross_entropy_loss",
+        "",
+        "loss = nn.functional.cross_entropy(net(x), (x[:, 0] > 0).float())",
+        "wants class numbers",
+        ("target: float32[16] on cpu",),
+        "target.long()",
+    ),
+    "no_return": (
+        "2",
+        "linear",
+        "forward",
+        "net(torch.randn(4, 4))",
+        "2 was given None instead of a tensor",
+        ("self.weight: float32[1, 8] on cpu",),
+        "return",
+    ),
+    "compiled_shape": (
+        "",
+        "linear",
+        "forward",
+        "return self.head(hidden)",
+        "takes 32 features and was given 24",
+        ("input 0: [16, 24]",),
+        "nn.Linear(24, 4)",
+    ),
     "plain_python": (None, "index", "", "return scores[name].max()", "KeyError: 'valid'", (), ""),
     "detached_loss": (None, "backward", "backward", "loss.backward()", "not connected", (), "output itself"),
     "stack_shapes": (
@@ -127,6 +163,12 @@ def test_a_crash_names_module_operator_line_and_what_it_was_given(name):
     assert fix in " ".join(block["fix"])
     assert block["why"]
     assert where["own_code"] == (name == "plain_python"), "a call of the framework failed, or the script itself"
+
+
+def test_channels_are_not_looked_for_among_the_sides_of_a_square_picture() -> None:
+    block, _ = crash("conv_square")
+    assert "2 takes 16 channels and was given 8" in block["title"]
+    assert block["fix"] == ["make the layer take 8 channels, or give it 16"]
 
 
 def test_an_exception_in_a_loader_worker_is_traced_to_the_line_in_the_worker():

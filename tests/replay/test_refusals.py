@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
 import threading
+import time
+import types
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -52,6 +58,41 @@ def test_threads_of_the_user_are_named() -> None:
     finally:
         stop.set()
         thread.join()
+
+
+def test_threads_that_compile_are_idle_only_while_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stay when the compiling is done; a copy runs eagerly and never asks them."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(2) as pool, ThreadPoolExecutor(1) as own:
+        pool.submit(int).result()
+        own.submit(int).result()  # the user's: its threads may be needed in the step
+        maker = functools.lru_cache(1)(lambda: pool)
+        compiler = types.SimpleNamespace(AsyncCompile=types.SimpleNamespace(pool=maker))
+        monkeypatch.setitem(sys.modules, "torch._inductor.async_compile", compiler)
+        assert not TorchRewinds().idle_threads(), "no pool was made yet, and none is made by asking"
+        maker()
+        idle = _soon(lambda: TorchRewinds().idle_threads())
+        assert set(idle) == pool._threads
+        threads = [threading.main_thread(), *pool._threads, *own._threads]
+        monkeypatch.setattr(threading, "enumerate", lambda: threads)
+        (mine,) = own._threads
+        assert copying.hindrance(idle) == f"the script runs threads of its own ({mine.name})"
+        busy = pool.submit(stop.wait)
+        try:
+            assert _soon(lambda: set(TorchRewinds().idle_threads()) != set(idle))
+        finally:
+            stop.set()
+            busy.result()
+
+
+def _soon(ask: Callable[[], Any]) -> Any:
+    """A thread takes a moment to come to where it waits."""
+    for _ in range(500):
+        answer = ask()
+        if answer:
+            return answer
+        time.sleep(0.01)
+    return ask()
 
 
 def test_memory_that_is_short(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ _PATTERNS = Patterns()
 _when = _PATTERNS.when
 
 
+@_when(r"must have same reduction dim, but got \[(\d+), (\d+)\] X \[(\d+), (\d+)\]")  # while it is compiled
 @_when(r"mat1 and mat2 shapes cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)")
 def _matmul(crash: Crash, match: re.Match[str]) -> Explanation:
     rows, columns, wanted, out = (int(text) for text in match.groups())
@@ -53,9 +54,10 @@ def _broadcast(crash: Crash, match: re.Match[str]) -> Explanation:
 @_when(r"expected input\[([\d, ]+)\] to have (\d+) channels, but got (\d+) channels")
 def _channels(crash: Crash, match: re.Match[str]) -> Explanation:
     shape, wanted, got = match.groups()
-    last = shape.split(", ")[-1]
+    sizes = shape.split(", ")
     fixes = [f"make the layer take {got} channels, or give it {wanted}"]
-    if last == wanted:
+    # pictures are square more often than not: then sizes that agree with the last one say it is no channel
+    if sizes[-1] == wanted and wanted not in sizes[1:-1]:
         fixes.insert(0, "the channels stand last: x.permute(0, 3, 1, 2) puts them in the second place")
     return Explanation(
         f"{crash.module or 'the convolution'} takes {wanted} channels and was given {got}",
@@ -134,6 +136,35 @@ def _dtype(crash: Crash, match: re.Match[str]) -> Explanation:
     )
 
 
+@_when(r"expected target dtype to be (.+?), but got (\w+)|Expected floating point type for target with class probabil")
+def _target_dtype(crash: Crash, match: re.Match[str]) -> Explanation:
+    name = crash.operator or "the loss"
+    target = crash.named("target")
+    given = f"its target is {target.words}" if target is not None else f"its target is {match[2] or 'whole numbers'}"
+    if match[1] is None:
+        return Explanation(
+            f"{name} was given whole numbers in the shape of its prediction",
+            f"a target as large as the prediction holds a probability for each class, which is a float; {given}",
+            ("give one class per sample, target.argmax(1), or probabilities, target.float()",),
+        )
+    return Explanation(
+        f"{name} wants class numbers ({match[1]}) as target and was given {match[2]}",
+        f"a target with one number per sample holds the number of its class, which is int64; {given}",
+        ("convert the target: target.long()", "for values to regress use mse_loss; for yes or no, a binary loss"),
+    )
+
+
+@_when(r"argument '(\w+)' \(position \d+\) must be \w*Tensor\w*, not NoneType")
+def _nothing(crash: Crash, match: re.Match[str]) -> Explanation:
+    what = crash.module or crash.operator or "the call"
+    return Explanation(
+        f"{what} was given None instead of a tensor",
+        f"{crash.operator or 'the call'} needs a tensor as {match[1]}; None comes out of a function or a forward"
+        " that ends without return, in one of its branches perhaps",
+        ("look at what made the value: every way through it must end in return",),
+    )
+
+
 @_when(
     r"[Ee]xpected all tensors to be on the same device|is on (\w+:?\d*), but expected on|Tensor on device"
     r" (\S+) is not on the expected device (\S+?)!"
@@ -172,8 +203,8 @@ def _twice(crash: Crash, match: re.Match[str]) -> Explanation:
 def _in_place(crash: Crash, match: re.Match[str]) -> Explanation:
     shape, _, _, now, then = match.groups()
     return Explanation(
-        f"a value that the backward of {crash.operator} needs was changed in place",
-        f"{crash.operator} keeps its result [{shape}] for the backward pass; it was changed in place"
+        f"a value that the backward needs was changed in place: one that {crash.operator} has made or written",
+        f"[{shape}], which {crash.operator} has made or written, is kept for the backward; it was changed in place"
         f" {int(now) - int(then)} time{'' if int(now) - int(then) == 1 else 's'} since (version {now} instead of"
         f" {then})",
         (

@@ -111,6 +111,17 @@ class LossSite:
         return sizes[1] if self.function in CLASS_LOSSES and sizes and len(sizes) >= 2 else 0
 
     @property
+    def traced(self) -> bool:
+        """Whether its facts were read from a captured graph: they hold for every call, however few were told."""
+        return self.first.get("traced") is True
+
+    @property
+    def maker(self) -> Source | None:
+        """The line that made the prediction, where a captured graph has told it."""
+        file, line, code = (self.first.get(f"prediction_{name}") for name in ("file", "line", "code"))
+        return Source(file, line, code=str(code or "")) if isinstance(file, str) and isinstance(line, int) else None
+
+    @property
     def made_by(self) -> str:
         """The operator that made the prediction, when it was the same each time; '' when unknown."""
         if len(self.came_from) != 1:

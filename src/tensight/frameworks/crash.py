@@ -85,6 +85,7 @@ def describe(error: BaseException) -> Crash:
             add: Callable[[Crash, list[Any]], None] = getattr(importlib.import_module(module), attribute)
             add(crash, frames)
     _from_worker(crash)
+    _from_traced(crash)
     return crash
 
 
@@ -203,6 +204,12 @@ def is_known(value: Any) -> bool:
 
 _STARTED = re.compile(r"-- Process (\d+) terminated with the following error")
 _LOADER = re.compile(r"Caught (\w+) in (DataLoader worker process \d+)")
+_TRACED = re.compile(
+    r"Dynamo failed to run FX node with fake tensors: call_\w+ (?:<[\w-]+ (?:\w+ )?)?(\w+)(.*?)"
+    r": got (\w+)\((['\"])(.*?)\4\)\s*\n",
+    re.S,
+)
+_SIZE = re.compile(r"size=\(([\d, ]*)\)")
 _FILE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 
@@ -225,6 +232,22 @@ def _from_worker(crash: Crash) -> None:
     crash.in_user_code = bool(every) and is_user_file(every[-1][0])
     crash.message = last.partition(": ")[2] or last
     crash.operator, crash.call, crash.inputs, crash.module = "", "", [], None
+
+
+def _from_traced(crash: Crash) -> None:
+    """What failed while torch.compile read the user's code is what would have failed there, and not the compiling."""
+    match = _TRACED.search(crash.message)
+    places = [
+        place for place in _FILE.findall(crash.message.rpartition("from user code:")[2]) if is_user_file(place[0])
+    ]
+    if match is None or not places:
+        return
+    file, line, function = places[-1]
+    crash.source = source_of(file, int(line), function)
+    crash.operator, given, crash.type, _, crash.message = match.groups()
+    crash.call, crash.phase, crash.in_user_code = "", "forward", False
+    shapes = [tuple(int(size) for size in text.split(",") if size.strip()) for text in _SIZE.findall(given)]
+    crash.inputs = [Input(f"input {place}", str(list(shape)), shape) for place, shape in enumerate(shapes)]
 
 
 # the call itself is wrong, whatever is called

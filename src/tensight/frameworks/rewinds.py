@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from threading import Thread
 from typing import Protocol
 
 import msgspec
@@ -76,6 +77,10 @@ class Rewinds(Protocol):
 
     def hindrance(self) -> str:
         """Why a copy of this process could not run on by itself, in one sentence; '' when it could."""
+        ...
+
+    def idle_threads(self) -> Collection[Thread]:
+        """Threads of the framework that wait for work which a copy never gives them: a copy can do without."""
         ...
 
     def never(self) -> str:

@@ -14,6 +14,7 @@ import struct
 import threading
 import time
 import warnings
+from collections.abc import Collection
 from typing import NoReturn
 
 from tensight.replay import isolation
@@ -222,13 +223,16 @@ def _told(orders: int, wake: int) -> bytes:
     return order
 
 
-def hindrance() -> str:
-    """Why this process must not be copied, as far as Python and the system tell; '' when it may."""
+def hindrance(idle: Collection[threading.Thread] = ()) -> str:
+    """Why this process must not be copied, as far as Python and the system tell; '' when it may.
+
+    Threads that are `idle` hold nothing and are not needed in a copy.
+    """
     if not hasattr(os, "fork") or not os.path.isdir("/proc/self/fd"):
         return "a copy of the process needs Linux"
     if threading.current_thread() is not threading.main_thread():
         return "the training does not run in the main thread"
-    names = [thread.name for thread in threading.enumerate() if _foreign(thread)]
+    names = [thread.name for thread in threading.enumerate() if thread not in idle and _foreign(thread)]
     if names:
         return f"the script runs threads of its own ({', '.join(names[:3])})"
     available, resident = memory()

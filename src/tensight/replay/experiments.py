@@ -58,7 +58,7 @@ class LowerRate:
 
     def begin(self, rewinds: Rewinds) -> None:
         """In a copy, before its first step: a copy of the copy is made, and the two go separate ways."""
-        if self._bad <= self._step or copying.hindrance():
+        if self._bad <= self._step or copying.hindrance(rewinds.idle_threads()):
             return  # the very next step is bad already: its loss comes before any update
         made = make_copy(self._step, b"run")
         if isinstance(made, Woken):

@@ -185,7 +185,7 @@ class Rewinder:
         if self.replays >= self._most:
             return
         begun = time.perf_counter()
-        self._refused = self._rewinds.hindrance() or copying.hindrance()
+        self._refused = self._rewinds.hindrance() or copying.hindrance(self._rewinds.idle_threads())
         if self._refused:
             self._not_before = time.thread_time() + 1.0
             self._follow_losses()
@@ -248,7 +248,7 @@ class Rewinder:
             if self._rewinds.never():
                 self._hold("wait")
             return
-        reason = self._refused or self._rewinds.hindrance() or copying.hindrance()
+        reason = self._refused or self._rewinds.hindrance() or copying.hindrance(self._rewinds.idle_threads())
         if reason or not self._copies:
             self._end_copies()
             self._from_graph(step, reason or "no copy of the process was kept")

@@ -143,7 +143,7 @@ class OneBatch(Companion):
         if optimizers > 1:
             self._stop(f"{optimizers} optimizers work with or against each other, so one loss does not tell")
             return
-        refused = self._rewinds.hindrance() or copying.hindrance()
+        refused = self._rewinds.hindrance() or copying.hindrance(self._rewinds.idle_threads())
         if refused:
             self._stop(refused)
             return

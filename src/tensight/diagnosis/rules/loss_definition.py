@@ -41,7 +41,7 @@ def maker(case: Case, *kinds: str) -> TensorInfo | None:
 def _place(case: Case, info: TensorInfo | None, site: LossSite) -> tuple[Source | None, str | None, str | None]:
     """Line, module and network of what made the prediction, or the line of the loss."""
     if info is None:
-        return site.source, None, None
+        return site.maker or site.source, None, None
     source = info.source or (case.source_of(info.network, info.node) if info.node else None)
     return source or site.source, info.node, info.network
 
@@ -62,7 +62,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
 
     @staticmethod
     def _holds(site: LossSite) -> bool:
-        if site.function != "cross_entropy" or site.calls < CALLS or site.classes < 2:
+        if site.function != "cross_entropy" or not (site.traced or site.calls >= CALLS) or site.classes < 2:
             return False
         if site.prediction_min < -1e-6 or site.prediction_max > 1 + 1e-3:
             return False
@@ -324,7 +324,7 @@ class SigmoidBeforeBceWithLogits(Rule):
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         findings = []
         for site in case.losses:
-            if site.function != "binary_cross_entropy_with_logits" or site.calls < CALLS:
+            if site.function != "binary_cross_entropy_with_logits" or not (site.traced or site.calls >= CALLS):
                 continue
             if site.prediction_min < 0 or site.prediction_max > 1:
                 continue

@@ -38,6 +38,7 @@ _NATIVE_FUNCTIONS = (
 _FUNCTIONAL = ("gelu", "softplus", "softshrink", "logsigmoid", "hardshrink")
 _DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 _DROPOUT_FILE = nn.Dropout.forward.__code__.co_filename
+_GRAPH = "<eval_with_key>"  # the file that code of a captured graph names
 _MOST_REMEMBERED = 8
 
 
@@ -167,8 +168,9 @@ class Activations:
 
     def _dropout(self, args: tuple, kwargs: dict) -> None:
         p = args[1] if len(args) > 1 else kwargs.get("p", 0.5)
-        if sys._getframe(3).f_code.co_filename == _DROPOUT_FILE:
-            return  # nn.Dropout itself: it was switched to training on purpose
+        caller = sys._getframe(3).f_code.co_filename
+        if caller == _DROPOUT_FILE or caller.startswith(_GRAPH):
+            return  # nn.Dropout was switched to training on purpose; a graph was told of when it was captured
         self.drops(p, "dropout")
 
     def drops(self, p: float, function: str) -> None:

@@ -20,6 +20,7 @@ from torch.fx import GraphModule
 
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import variable_name
+from tensight.frameworks.torch import compiled_calls
 from tensight.frameworks.torch.calls import MOST_CALLS, MOST_EVALUATIONS, Calls
 from tensight.frameworks.torch.compiled_counts import Counts
 from tensight.frameworks.torch.compiled_operators import CompiledOperators, key_of
@@ -258,6 +259,7 @@ class Compiled:
         network = next(iter(networks), watching.network)
         source = next((line for node in model.graph.nodes if (line := line_of(node)) is not None), None)
         watching.sink.event("compile", network, values, source)
+        compiled_calls.tell(model.graph, watching, self._entry, None if scope is None else scope.entry)
         if any("checkpoint" in str(node.target) for node in model.graph.nodes if node.op == "call_function"):
             self._gap(
                 f"modules of {network} inside torch.utils.checkpoint",

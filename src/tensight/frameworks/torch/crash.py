@@ -85,10 +85,20 @@ def _tensors(frame: FrameType, expression: ast.expr) -> list[Input]:
     """The tensors that the failing expression of a frame was given, by the names they have there."""
     found: list[Input] = []
     for given in operands(expression):
-        value = value_of(given, frame)
+        while not is_known(value := value_of(given, frame)) and _is_method(given) and not _is_index(expression):
+            given = operands(given)[0]  # what a method was called on tells the most of its result
         if is_known(value):
-            found += _described(ast.unparse(given), value)
+            found += [one for one in _described(ast.unparse(given), value) if one not in found]
     return found if any(item.shape is not None for item in found) else []
+
+
+def _is_method(expression: ast.expr) -> bool:
+    return isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute)
+
+
+def _is_index(expression: ast.expr) -> bool:
+    """Looking something up is the script's own doing, whatever the key is made of."""
+    return isinstance(expression, ast.Subscript)
 
 
 def _described(name: str, value: Any) -> list[Input]:

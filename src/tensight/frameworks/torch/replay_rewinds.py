@@ -8,7 +8,9 @@ import multiprocessing
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from concurrent.futures import thread as pool_thread
+from threading import Thread
 from typing import Any
 
 import torch
@@ -56,6 +58,15 @@ class TorchRewinds:
             if multiprocessing.active_children()
             else ""
         )
+
+    def idle_threads(self) -> Collection[Thread]:
+        """Those that compile: they stay when the compiling is done, and a copy runs eagerly."""
+        compiler = getattr(sys.modules.get("torch._inductor.async_compile"), "AsyncCompile", None)
+        made = getattr(compiler, "pool", None)  # a cached function: asking it for a pool would make one
+        if made is None or not made.cache_info().currsize:
+            return ()
+        frames, waiting = sys._current_frames(), pool_thread._worker.__code__
+        return [one for one in made()._threads if one.ident in frames and frames[one.ident].f_code is waiting]
 
     def never(self) -> str:
         """What forbids any copy of the process, also one that is handed kept batches."""
