@@ -96,6 +96,23 @@ def test_dropout_that_stays_on_in_evaluation(kind: str, random: bool) -> None:
     assert [values["module_training"] for values in dropped] == [False] * random
 
 
+def test_dropout_in_a_step_that_is_not_watched() -> None:
+    """To hold the budget most steps are watched for their loss alone; a graph is captured once, in any of them."""
+    sink = RecordingSink()
+    adapter = TorchAdapter()
+    adapter.attach(sink)
+    try:
+        model = torch.compile(Net(same, "always"), backend="eager")
+        model(torch.randn(5, 4)).sum().backward()
+        adapter.watching.active = False
+        model.eval()
+        with torch.no_grad():
+            model(torch.randn(5, 4))
+    finally:
+        adapter.detach()
+    assert [kind for _, kind, *_ in sink.events].count("dropout") == 1
+
+
 def test_a_dropout_module_that_was_switched_on_again_is_meant() -> None:
     def program() -> None:
         net = Net(same, "module").eval()

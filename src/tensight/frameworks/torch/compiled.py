@@ -259,7 +259,10 @@ class Compiled:
         network = next(iter(networks), watching.network)
         source = next((line for node in model.graph.nodes if (line := line_of(node)) is not None), None)
         watching.sink.event("compile", network, values, source)
-        compiled_calls.tell(model.graph, watching, self._entry, None if scope is None else scope.entry)
+        known = self.networks.models.get(network)  # asked by name: in a step that is not watched there is no scope
+        root = None if known is None else known.ref()
+        around = None if root is None else self.networks.entries.get(root)
+        compiled_calls.tell(model.graph, watching, self._entry, around)
         if any("checkpoint" in str(node.target) for node in model.graph.nodes if node.op == "call_function"):
             self._gap(
                 f"modules of {network} inside torch.utils.checkpoint",

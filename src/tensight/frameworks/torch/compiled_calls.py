@@ -24,7 +24,7 @@ _DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_
 def tell(graph: Graph, watching: Watching, entry_of: Callable[[int], Entry | None], around: Entry | None) -> None:
     """Events for losses that get what they would make themselves, and for dropout in evaluation mode.
 
-    `around` is the module that is compiled itself: what it does by itself stands in no scope.
+    `around` is the network: what the compiled module does by itself stands in no scope.
     """
     for node in graph.nodes:
         name = _name(node)
