@@ -58,3 +58,12 @@ def test_memory_comes_back_from_another_thread():
     thread.start()
     thread.join()
     assert pool.waiting == LARGE
+
+
+def test_what_waits_is_given_up_when_nothing_is_copied_any_more():
+    pool = Pool()
+    copies = [pool.copy(torch.zeros(LARGE, dtype=torch.uint8)) for _ in range(3)]
+    del copies
+    pool.release()
+    assert pool.waiting == 0
+    assert pool.copy(torch.ones(LARGE, dtype=torch.uint8)).all()

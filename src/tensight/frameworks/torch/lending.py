@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from tensight.frameworks.torch.statistics import copy_values
+
 Array = np.ndarray[Any, Any]
 LARGE = 1 << 17
 """Bytes from which the system gives memory of its own to a copy and takes it back after."""
-MOST_FREE = 128 << 20
-"""Bytes that wait to be used again."""
+MOST_FREE = 512 << 20
+"""Bytes that wait to be used again: what the outputs of a step may take, so that the next step finds them."""
 
 
 class Pool:
@@ -38,13 +40,22 @@ class Pool:
             return tensor.clone(memory_format=torch.contiguous_format).numpy()
         array = np.asarray(_Loan(self, self._lend(tensor.nbytes)))
         target = torch.from_numpy(array).view(tensor.dtype).view(tensor.shape)
-        target.copy_(tensor)
+        if type(tensor) is torch.Tensor and tensor.is_contiguous() and not tensor.is_neg():
+            copy_values([target], [tensor])  # past the caches, in which the training's own values stay
+        else:
+            target.copy_(tensor)
         return target.numpy()
 
     def give_back(self, memory: Array) -> None:
         if self.waiting + memory.nbytes <= self._most:
             self.waiting += memory.nbytes
             self._free[memory.nbytes].append(memory)
+
+    def release(self) -> None:
+        """Nothing is copied for now: what waits goes back to the system."""
+        if self.waiting:
+            self._free.clear()
+            self.waiting = 0
 
     def _lend(self, size: int) -> Array:
         try:

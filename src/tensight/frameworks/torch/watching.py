@@ -109,6 +109,8 @@ class Watching:
         self.gradients = self.active and sink.depth >= Depth.GRADIENTS
         self.inputs = self.deep and sink.level != "watch"
         self.keep = sink.keep_tensors
+        if sink.tap is None:
+            _COPIES.release()
         self.needs_version = sink.needs_version
 
     def stop(self) -> None:
