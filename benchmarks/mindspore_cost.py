@@ -9,7 +9,6 @@ Measured as in `benchmarks/overhead.py`: a bare and a watched process are alive 
 
 from __future__ import annotations
 
-import argparse
 import platform
 import sys
 import time
@@ -45,11 +44,7 @@ def write(rows: dict[str, list[str]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=list(NETWORKS), action="append")
-    parser.add_argument("--options", action="append", help="of `tensight run`; may be given several times")
-    parser.add_argument("--blocks", type=int, help="how many blocks are counted")
-    parser.add_argument("--pairs", type=int, default=PAIRS, help="how many of each kind")
+    parser = overhead.arguments(__doc__, list(NETWORKS), PAIRS)
     parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.relative_to(HERE.parent)}")
     given = parser.parse_args()
     if given.write and given.options:

@@ -136,13 +136,18 @@ def rows(name: str, options: list[str], network: Network, pairs: int) -> Iterato
         yield f"| {name} ({step} ms) | {kind} | {cell(found, 0)} | {cell(found, 1)} |"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=list(NETWORKS), action="append")
+def arguments(about: str | None, networks: list[str], pairs: int) -> argparse.ArgumentParser:
+    """What such a measurement is asked for."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=networks, action="append")
     parser.add_argument("--options", action="append", help="of `tensight run`; may be given several times")
     parser.add_argument("--blocks", type=int, help="how many blocks are counted")
-    parser.add_argument("--pairs", type=int, default=PAIRS, help="how many of each kind")
-    given = parser.parse_args()
+    parser.add_argument("--pairs", type=int, default=pairs, help="how many of each kind")
+    return parser
+
+
+def main() -> None:
+    given = arguments(__doc__, list(NETWORKS), PAIRS).parse_args()
     print("| network | options | wall time over bare | CPU time over bare |\n| --- | --- | --- | --- |", flush=True)
     for name in given.only or NETWORKS:
         network = NETWORKS[name]

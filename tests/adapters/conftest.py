@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tensight.testing.adapter_suite", "tensight.testing.adapter_checks")
+pytest.register_assert_rewrite(*(f"tensight.testing.adapter_{part}" for part in ("suite", "trainings", "checks")))

@@ -11,7 +11,8 @@ import pytest
 from tensight.capture.budget import Budget
 from tensight.capture.companion import Companion
 from tensight.capture.deep import DeepSteps
-from tensight.capture.recorder import MOST_TROUBLES, Recorder, StopTraining
+from tensight.capture.recorder import Recorder, StopTraining
+from tensight.capture.troubles import MOST_TROUBLES
 from tensight.diagnosis.engine import Engine
 from tensight.errors import UsageError
 from tensight.records import (

@@ -11,23 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tensight.cli import main
 from tensight.cli.doctor import look
 from tensight.cli.twice import _last
 from tests.cli import programs
+from tests.cli.calling import called
 
 Ran = subprocess.CompletedProcess[str]
 Tensight = Callable[..., Ran]
-
-
-def called(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str, int]:
-    code = 0
-    try:
-        main(words)
-    except SystemExit as stop:
-        code = int(str(stop.code or 0))
-    out, err = capsys.readouterr()
-    return out, err, code
 
 
 def test_a_misspelt_command_is_answered_with_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,26 +14,17 @@ import pytest
 from safetensors.numpy import save_file
 
 from tensight.capture.coverage import coverage_line
-from tensight.cli import COMMANDS, main
+from tensight.cli import COMMANDS
 from tensight.cli.check import _actual, _count
 from tensight.cli.printing import print_table
 from tensight.records import Coverage, Finding, Hit, Where
 from tensight.runs.blocks import finding_block
 from tensight.runs.findings import Findings
 from tensight.session.crashing import crash_of
+from tests.cli.calling import called
 
 Ran = subprocess.CompletedProcess[str]
 Tensight = Callable[..., Ran]
-
-
-def said(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str, int]:
-    code = 0
-    try:
-        main(words)
-    except SystemExit as stop:
-        code = int(str(stop.code or 0))
-    out, err = capsys.readouterr()
-    return out, err, code
 
 
 def test_a_table_is_not_broken_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,14 +53,14 @@ def test_a_table_keeps_to_the_width_of_a_terminal(monkeypatch: pytest.MonkeyPatc
 def test_without_a_command_there_is_help_and_no_error_before_it(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, err, code = said(words, capsys)
+    out, err, code = called(words, capsys)
     assert (out + err).startswith("Usage: tensight")
     assert code in (0, 2)  # by the version of click
 
 
 def test_no_line_of_the_list_of_commands_is_cut_off(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["--help"], ["ckpt", "--help"]):
-        out, _, _ = said(words, capsys)
+        out, _, _ = called(words, capsys)
         listed = out.partition("Commands:")[2].strip().splitlines()
         assert len(listed) == (len(COMMANDS) if words == ["--help"] else 3)
         assert [line for line in listed if line.rstrip().endswith("...")] == []
@@ -129,7 +120,7 @@ def test_what_is_wrong_is_named_as_the_user_wrote_it(
     (tmp_path / "crash.py").write_text("raise ValueError('too early')")
     for name in ("note.txt", "code.pt"):  # no command may run what is not called a script
         (tmp_path / name).write_text(f"import pathlib; pathlib.Path({str(tmp_path / 'ran')!r}).touch()")
-    _, err, code = said(words, capsys)
+    _, err, code = called(words, capsys)
     assert not (tmp_path / "ran").exists()
     assert code == 2
     assert err.strip().endswith(sentence)
@@ -194,9 +185,9 @@ def test_a_value_that_became_nan_is_not_shown_as_a_change_of_zero(
     save_file({"fc.weight": weight}, "a.safetensors")
     weight[0, 0] = np.nan
     save_file({"fc.weight": weight}, "b.safetensors")
-    out, _, _ = said(["ckpt", "diff", "a.safetensors", "b.safetensors"], capsys)
+    out, _, _ = called(["ckpt", "diff", "a.safetensors", "b.safetensors"], capsys)
     assert "and 1 value NaN or Inf in one of them alone" in out
-    out, _, _ = said(["compare", "a.safetensors", "b.safetensors"], capsys)
+    out, _, _ = called(["compare", "a.safetensors", "b.safetensors"], capsys)
     assert "NaN or Inf in B alone" in out
     assert "step 0" not in out  # a checkpoint has none
 
@@ -206,7 +197,7 @@ def test_parameters_of_a_checkpoint_are_listed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     save_file({"fc.weight": np.ones((2, 3), np.float32), "fc.bias": np.ones(2, np.float32)}, "a.safetensors")
-    out, _, _ = said(["params", "a.safetensors"], capsys)
+    out, _, _ = called(["params", "a.safetensors"], capsys)
     head, *rows, last = out.splitlines()
     assert head == "network        name       shape  dtype    count"
     assert sorted(rows) == [
@@ -214,7 +205,7 @@ def test_parameters_of_a_checkpoint_are_listed(
         "a.safetensors  fc.weight  2x3    float32  6",
     ]
     assert last == "8 values; the file does not say which of them are trained"
-    _, err, code = said(["params", "a.safetensors", "--lr"], capsys)
+    _, err, code = called(["params", "a.safetensors", "--lr"], capsys)
     assert (code, "--lr: a checkpoint stands alone" in err) == (2, True)
 
 
@@ -243,7 +234,7 @@ def test_without_torch_a_demo_says_what_to_install(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    _, err, code = said(["demo", "--no-page"], capsys)
+    _, err, code = called(["demo", "--no-page"], capsys)
     assert (err, code) == ("tensight: a demo needs PyTorch: pip install 'tensight[torch]'\n", 2)
     assert not list(tmp_path.iterdir())
 

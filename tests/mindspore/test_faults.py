@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.mindspore.faults.programs import PROGRAMS
+from tests.reporting import report
 
 pytestmark = pytest.mark.timeout(1200)  # the first test of a group waits for a process that runs the whole group
 ROOT = Path(__file__).parents[2]
@@ -96,19 +97,9 @@ for _ in range(2):
 def test_a_run_is_named_after_the_framework_that_trains_where_two_are_imported(tmp_path: Path) -> None:
     script = tmp_path / "both.py"
     script.write_text(BOTH)
-    ran = subprocess.run(
-        [sys.executable, "-m", "tensight", "run", "--no-page", "--report", "report.json", str(script)],
-        cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=1100,
-        stdin=subprocess.DEVNULL,
-    )
-    assert ran.returncode == 0, ran.stderr
-    report = json.loads((tmp_path / "report.json").read_text())
-    assert report["run"]["framework"] == "mindspore"
-    first = report["findings"][0]
+    told = report(tmp_path, script, timeout=1100)
+    assert told["run"]["framework"] == "mindspore"
+    first = told["findings"][0]
     assert first["fault"] == "log_of_zero"
     assert first["where"]["op"] == "ops.log"
     assert first["replay"] == "exact"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.reporting import report
 
 PROGRAM = """
 import os, tempfile, torch
@@ -50,17 +48,7 @@ TOLD = "loader.sampler.set_epoch(epoch)"
 
 def findings(folder: Path, loader: str, schedule: str, epoch: str) -> list[dict[str, Any]]:
     (folder / "train.py").write_text(PROGRAM.format(loader=loader, schedule=schedule, epoch=epoch))
-    ran = subprocess.run(
-        [sys.executable, "-m", "tensight", "run", "--no-page", "--report", "report.json", "train.py"],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        stdin=subprocess.DEVNULL,
-    )
-    assert ran.returncode == 0, ran.stderr
-    found: list[dict[str, Any]] = json.loads((folder / "report.json").read_text())["findings"]
+    found: list[dict[str, Any]] = report(folder, "train.py", timeout=240)["findings"]
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import pytest
 
 import tensight
 from tensight.runs import agreement
+from tests.reporting import report
 
 pytestmark = pytest.mark.timeout(900)
 PROGRAM = """
@@ -62,24 +62,14 @@ CASES = [
 ]
 
 
-def report(folder: Path, changes: dict[str, str]) -> dict[str, Any]:
+def changed(folder: Path, changes: dict[str, str]) -> dict[str, Any]:
     (folder / "train.py").write_text(PROGRAM.format(**HEALTHY | changes))
-    ran = subprocess.run(
-        [sys.executable, "-m", "tensight", "run", "--no-page", "--report", "report.json", "train.py"],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert ran.returncode == 0, ran.stderr
-    found: dict[str, Any] = json.loads((folder / "report.json").read_text())
-    return found
+    return report(folder, "train.py", timeout=600)
 
 
 @pytest.mark.parametrize(("changes", "faults"), CASES if os.environ.get("TENSIGHT_FULL") else CASES[:4])
 def test_two_ranks(changes: dict[str, str], faults: list[str], tmp_path: Path) -> None:
-    found = report(tmp_path, changes)
+    found = changed(tmp_path, changes)
     assert found["run"]["ranks"] == 2
     assert found["run"]["steps"] == 12
     assert [finding["fault"] for finding in found["findings"]] == faults

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +10,7 @@ from tensight.records import Finding, RunEnd, StepRecord, Where
 from tensight.runs.findings import calm_between, merge
 from tensight.store import Reader, Writer
 from tensight.testing.store_suite import run_info
+from tests.reporting import report
 
 PROGRAM = """
 import os, tempfile, torch
@@ -56,17 +53,7 @@ if __name__ == "__main__":
 
 def test_two_ranks_that_each_have_a_fault_of_their_own_show_both(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
-    ran = subprocess.run(
-        [sys.executable, "-m", "tensight", "run", "--no-page", "--report", "report.json", "train.py"],
-        cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        stdin=subprocess.DEVNULL,
-    )
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads((tmp_path / "report.json").read_text())["findings"]
+    found = report(tmp_path, "train.py", timeout=280)["findings"]
     assert [(one["since_step"], one["rank"], one["where"]["module"]) for one in found] == [(3, 0, "second"), (9, 1, "")]
 
 

@@ -8,7 +8,7 @@ export type Tab = (typeof TABS)[number];
 /** What single views remember in the query. */
 const EXTRAS = ["graph", "view", "at", "tensor", "slice", "against", "line", "part"] as const;
 
-export interface Route extends Record<(typeof EXTRAS)[number], string | null> {
+interface Route extends Record<(typeof EXTRAS)[number], string | null> {
   run: string | null;
   step: number | null; // null follows the newest step
   node: string | null;
@@ -20,7 +20,7 @@ export interface Route extends Record<(typeof EXTRAS)[number], string | null> {
 const NO_EXTRAS = { graph: null, view: null, at: null, tensor: null, slice: null, against: null, line: null, part: null };
 const NOWHERE: Route = { run: null, step: null, node: null, network: null, tab: "findings", rank: null, ...NO_EXTRAS };
 
-export function parse(path: string, search: string): Route {
+function parse(path: string, search: string): Route {
   const parts = path.split("/").slice(1).map(decode);
   const query = new URLSearchParams(search);
   const route: Route = { ...NOWHERE };
@@ -40,7 +40,7 @@ export function parse(path: string, search: string): Route {
   return route;
 }
 
-export function address(route: Route): string {
+function address(route: Route): string {
   if (route.run === null) return "/";
   let path = `/run/${encodeURIComponent(route.run)}`;
   if (route.step !== null) path += `/step/${route.step}`;

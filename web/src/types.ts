@@ -138,7 +138,6 @@ export interface Control {
   reason: string;
   client: string;
   device: string;
-  silent: Num;
   ranks: RankRow[];
   version: number;
 }
@@ -258,7 +257,6 @@ export interface GraphLink {
 /** A node: what it reads, who reads it, its partner in the other pass, and its stack. */
 export interface GraphNodePage {
   box: GraphBox;
-  where: GraphWhere;
   phase: string;
   inputs: GraphBox[];
   readers: GraphBox[];
@@ -1014,7 +1012,6 @@ export interface Terminate {
 export interface TimeAdvice {
   finding: Finding;
   gain: Num;
-  tries: string[];
 }
 
 /** What has changed from one profile to another. */

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from tensight.capture.budget import Budget
 from tensight.capture.clock import Clock
 from tensight.capture.companion import Companion
 from tensight.capture.coverage import CoverageKeeper
 from tensight.capture.deep import DeepSteps
+from tensight.capture.troubles import Troubles
+from tensight.capture.voice import Voice
 from tensight.diagnosis.engine import Engine
 from tensight.frameworks.adapter import Adapter, Array
 from tensight.frameworks.tap import Tap
@@ -44,21 +46,9 @@ T = TypeVar("T")
 
 MOST_OBSERVATIONS = 50_000  # of one step: an evaluation over a whole data set must not fill memory
 MOST_EVENTS = 2_000
-MOST_TROUBLES = 20  # that make the steps behind them be watched whole: a loss that breaks again and again costs no more
 COVERED_AT = 3  # the step after which coverage is said
 DEEPER: tuple[Level, ...] = ("watch", "module", "op")
 STRUCTURE_AT = 2  # the step whose operators are recorded: everything lazy has been made by then
-
-
-class Voice(Protocol):
-    """Who speaks to the user; the terminal in `tensight run`."""
-
-    def covered(self, coverage: Coverage) -> None: ...
-    def first_step(self, record: StepRecord, tensors: dict[int, TensorInfo], networks: list[Network]) -> None: ...
-    def step(self, record: StepRecord, cost: float | None) -> None: ...
-    def finding(self, finding: Finding) -> None: ...
-    def hit(self, hit: Hit) -> None: ...
-    def failed(self, where: str, error: BaseException, *, again: bool) -> None: ...
 
 
 class StopTraining(SystemExit):
@@ -125,9 +115,7 @@ class Recorder:
         self.keeps = False  # True in such a copy: every step whole, with its tensors
         self.holds = False  # True while a stop has to wait for a step that is run again
         self.closed_early = False  # the step of the update that comes now has been closed before it
-        self._bad: set[int] = set()  # tensors that were not finite in some step
-        self._broken = False  # the last loss was not finite
-        self._troubles = 0
+        self._troubles = Troubles()
         self._clear(self._now())
         self._begin_step()
 
@@ -409,7 +397,7 @@ class Recorder:
         self._marks = [(o - observations, e - events, n - losses) for o, e, n in self._marks]
         skipped = any(event.values.get("skipped") or event.values.get("overflow") for event in happened)
         hits = self._guard("watchpoints", lambda: self._check(seen, skipped)) or []
-        if self._is_new_trouble(seen, values):
+        if self._troubles.are_new(seen, values):
             self.budget.trouble(self.step)
         norm = self._gradient_norm(seen)
         if norm is not None:
@@ -527,16 +515,6 @@ class Recorder:
         """Of all gradients as the optimizer sees them; None when they were not looked at."""
         norms = {one.tensor: one.stats.l2 for one in seen if one.tensor in self._gradients and one.stats.l2 is not None}
         return math.hypot(*norms.values()) if norms else None
-
-    def _is_new_trouble(self, seen: Sequence[Observation], losses: Sequence[float]) -> bool:
-        """Whether a tensor is bad that never was, or the loss is and was not the last time."""
-        bad = {one.tensor for one in seen if one.stats.bad} - self._bad
-        self._bad |= bad
-        broken = any(value - value != 0 for value in losses)
-        new = bool(bad) or (broken and not self._broken)
-        self._broken = broken if losses else self._broken
-        self._troubles += new
-        return new and self._troubles <= MOST_TROUBLES
 
     def _conclude(self, new: Iterable[Finding], *, last: bool = False) -> None:
         new = list(new)

@@ -26,10 +26,6 @@ class Aligned(msgspec.Struct, frozen=True):
     b: str
     how: str
 
-    @property
-    def confidence(self) -> float:
-        return {"mapping": 1.0, "path": 1.0, "rule": 0.95}.get(self.how, 0.6)
-
 
 class Alignment:
     """Modules of `a` by those of `b`."""

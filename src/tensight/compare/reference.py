@@ -6,7 +6,6 @@ safetensors files: `tensors` (inputs and outputs of every call), `weights`, `gra
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +17,7 @@ import safetensors.numpy
 
 from tensight.compare.values import stored
 from tensight.errors import UNDECODABLE, FormatError, UsageError
+from tensight.files import replacing
 from tensight.records import Module
 
 Array = np.ndarray[Any, Any]
@@ -120,9 +120,8 @@ def write(folder: Path, notes: Notes, files: Mapping[str, Mapping[str, Array]]) 
             safetensors.numpy.save_file(arrays, folder / f"{name}.safetensors", metadata={"format": "tensight"})
         else:
             (folder / f"{name}.safetensors").unlink(missing_ok=True)
-    temporary = folder / f"{FILE}.new"
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(notes), indent=1))
-    os.replace(temporary, folder / FILE)
+    with replacing(folder / FILE) as new:
+        new.write_bytes(msgspec.json.format(msgspec.json.encode(notes), indent=1))
 
 
 def is_reference(path: str | Path) -> bool:

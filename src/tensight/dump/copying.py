@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from tensight.dump.measuring import pieces, values
 from tensight.dump.readers.base import Raw
+from tensight.files import replacing
 
 _NAMES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8",
@@ -38,22 +38,17 @@ def copy_tensors(path: Path, step: int, kept: Mapping[int, Raw], dtypes: Mapping
     text = json.dumps(head).encode()
     text += b" " * (-len(text) % 8)
     path.parent.mkdir(exist_ok=True)
-    temporary = path.with_name(path.name + ".new")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
-            for raw in kept.values():
-                if _plain(raw):
-                    for piece in pieces(raw):
-                        file.write(piece.view(np.uint8).data)
-                    continue
-                array = values(raw)
-                if array.dtype.kind == "c":
-                    array = np.stack([array.real, array.imag], axis=-1)
-                file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as new, open(new, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for raw in kept.values():
+            if _plain(raw):
+                for piece in pieces(raw):
+                    file.write(piece.view(np.uint8).data)
+                continue
+            array = values(raw)
+            if array.dtype.kind == "c":
+                array = np.stack([array.real, array.imag], axis=-1)
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return 8 + len(text) + at
 
 

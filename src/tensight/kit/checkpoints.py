@@ -32,6 +32,12 @@ def save_checkpoint(
 
     The format is that of the name's ending (`.safetensors`, `.pt` by PyTorch, `.ckpt` by MindSpore); another ending is
     kept and the file is written as safetensors. The framework's own formats hold the optimizer's state as well.
+
+    >>> import tempfile, torch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save_checkpoint(torch.nn.Linear(2, 1), f"{folder}/net.safetensors")
+    ...     sorted(load_checkpoint(path))
+    ['bias', 'weight']
     """
     path = Path(ckpt_file_name)
     write = writer(save_obj, optimizer, format or format_of(path, save_obj), info or {})
@@ -43,6 +49,13 @@ def load_checkpoint(ckpt_file_name: str | Path, net: Any = None) -> dict[str, Ar
     """The values of a checkpoint by name; with `net` they are put into the network as well.
 
     No code in the file is run.
+
+    >>> import tempfile, torch
+    >>> one, other = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     values = load_checkpoint(save_checkpoint(one, f"{folder}/net.pt"), other)
+    >>> torch.equal(one.weight, other.weight)
+    True
     """
     path = Path(ckpt_file_name)
     if not path.is_file():

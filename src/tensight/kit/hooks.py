@@ -173,6 +173,13 @@ def on_saved(pack: Function, unpack: Function | None = None) -> Iterator[None]:
     """A context: what the forward pass keeps for the backward goes through `pack`, and back through `unpack`.
 
     `pack` may answer None: then the tensor is kept as it is, and was only seen.
+
+    >>> import torch
+    >>> x = torch.tensor([3.0], requires_grad=True)
+    >>> with on_saved(lambda tensor: print(tensor.tolist())):
+    ...     y = (x * x).sum()
+    [3.0]
+    [3.0]
     """
 
     def keep(tensor: Any) -> Any:

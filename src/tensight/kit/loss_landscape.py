@@ -23,6 +23,12 @@ def landscape(network: Any, loss_fn: Any, batch: Any, size: int = 11, span: floa
     """The loss of one batch on a grid of `size` by `size` around the weights, which are put back bit by bit.
 
     Directions are random and as long as the weights they change, parameter by parameter.
+
+    >>> import torch
+    >>> network = torch.nn.Linear(2, 1)
+    >>> found = landscape(network, torch.nn.MSELoss(), (torch.ones(4, 2), torch.zeros(4, 1)), size=3)
+    >>> found.axis, len(found.losses)
+    ([-1.0, 0.0, 1.0], 3)
     """
     if not 3 <= size <= 256:
         raise UsageError(f"landscape: a grid of {size} by {size} is none; give 3 to 256")

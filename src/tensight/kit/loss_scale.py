@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from tensight.errors import TensightError, UsageError
 
 MOST_OVERFLOWS = 1000  # in a row
 
 
-class LossScale:
+class LossScale(ABC):
     """What a loss is multiplied by before the gradient is taken. `update` is told of every step."""
 
     drop_overflow_update = True
@@ -36,9 +38,9 @@ class LossScale:
     def update_loss_scale(self, overflow: bool) -> None:
         self.update(bool(overflow))
 
+    @abstractmethod
     def advice(self) -> str:
         """What to do, '' when all is well."""
-        raise NotImplementedError
 
 
 class FixedLossScaleManager(LossScale):

@@ -115,6 +115,11 @@ def float16_on_ascend(network: Any, run: Callable[[], Any]) -> list[str]:
     """Operators of a piece of work that Ascend computes in float16 alone, so that they need a loss scale.
 
     They are known by MindSpore's names, so that a network of another framework has none.
+
+    >>> import torch
+    >>> network = torch.nn.Linear(2, 1)
+    >>> float16_on_ascend(network, lambda: network(torch.ones(1, 2)))
+    []
     """
     known = {name for names in FLOAT16_ON_ASCEND.values() for name in names}
     return sorted({one.name for one in operators(run, network)} & known)

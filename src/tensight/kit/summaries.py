@@ -103,7 +103,14 @@ def histogram(values: Array, bins: int = 30) -> dict[str, Any]:
 
 
 def read_summary(folder: str | Path) -> dict[str, Any]:
-    """What was collected: 'scalars' {name: [(step, value)]}, 'histograms' the same way, and the facts."""
+    """What was collected: 'scalars' {name: [(step, value)]}, 'histograms' the same way, and the facts.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     writer = SummaryWriter(Path(folder)); writer.scalars(1, {"loss": 0.5}); writer.close()
+    ...     read_summary(folder)
+    {'scalars': {'loss': [(1, 0.5)]}, 'histograms': {}}
+    """
     path = Path(folder) / FILE
     if not path.is_file():
         raise UsageError(f"{folder}: there is no {FILE}; give a folder that SummaryCollector has written")
@@ -122,7 +129,16 @@ def read_summary(folder: str | Path) -> dict[str, Any]:
 
 
 def compare_summaries(folders: Iterable[str | Path]) -> list[dict[str, Any]]:
-    """Trainings side by side: one row each with hyper-parameters, facts of the data and the last scalars."""
+    """Trainings side by side: one row each with hyper-parameters, facts of the data and the last scalars.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name, rate in (("a", 0.1), ("b", 0.2)):
+    ...         writer = SummaryWriter(Path(folder) / name); writer.fact("hyper", {"lr": rate})
+    ...         writer.scalars(1, {"loss": 1 - rate}); writer.close()
+    ...     compare_summaries([Path(folder) / "a", Path(folder) / "b"])
+    [{'run': 'a', 'lr': 0.1, 'last loss': 0.9}, {'run': 'b', 'lr': 0.2, 'last loss': 0.8}]
+    """
     rows = []
     for folder in folders:
         content = read_summary(folder)

@@ -6,6 +6,7 @@ speaks, what it advises and what that may gain; the documentation is made of tha
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -57,7 +58,7 @@ class Advice:
         )
 
 
-class AdviceRule:
+class AdviceRule(ABC):
     """A rule. Subclasses live one to a file in `profiling/advice/`, with a line in its registry."""
 
     fault: ClassVar[str]
@@ -68,9 +69,9 @@ class AdviceRule:
     explains: ClassVar[tuple[str, ...]] = ()  # faults that are only consequences of this one
     frameworks: ClassVar[tuple[str, ...]] = ("torch", "mindspore")
 
+    @abstractmethod
     def look(self, reading: Reading) -> Advice | None:
         """The advice, or None when there is nothing to say."""
-        raise NotImplementedError
 
 
 def percent(share: float) -> str:

@@ -124,14 +124,6 @@ class GraphView:
         """Ids of the children that an item stands for."""
         return self.children[box][item.first : item.last]
 
-    def holder(self, box: int, child: int) -> Item:
-        """The item under which a child is found in its box's group."""
-        place = int(self._place[child])
-        for item in self.group(f"b{box}").items:
-            if item.first <= place < item.last:
-                return item
-        raise NameNotFound("it is not in this group")
-
     # inside
 
     def _find_boxes(self) -> None:

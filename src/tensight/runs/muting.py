@@ -7,7 +7,6 @@ of keys.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import msgspec
 
 from tensight.errors import UsageError
+from tensight.files import replacing
 from tensight.records import Finding, Where
 
 if sys.version_info >= (3, 11):
@@ -51,10 +51,9 @@ def write_baseline(findings: Iterable[Finding], path: str | Path) -> None:
         text = f"# findings that are known; delete a line to be told again\nfindings = [\n{lines}]\n"
     else:
         text = json.dumps({"findings": keys}, indent=1, ensure_ascii=False) + "\n"
-    temporary = path.with_name(path.name + ".new")
     try:
-        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
-        os.replace(temporary, path)
+        with replacing(path) as new:
+            new.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UsageError(f"the baseline {path} cannot be written: {error.strerror or error}") from error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tensight.errors import MissingExtra, RunError, UsageError
+from tensight.files import replacing
 from tensight.store import Reader
 
 if TYPE_CHECKING:
@@ -61,20 +61,16 @@ def export(run: Run, path: str | Path, table: str = "stats") -> int:
         raise MissingExtra("pyarrow", "sql", "Parquet") from error
     schema = pyarrow.schema([(name, getattr(pyarrow, kind)()) for name, kind in TABLES[table].items()])
     target = Path(path)
-    temporary = target.with_name(target.name + ".new")
     count = 0
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with pyarrow.parquet.ParquetWriter(temporary, schema, compression="zstd") as file:
+        with replacing(target) as new, pyarrow.parquet.ParquetWriter(new, schema, compression="zstd") as file:
             for rows in _groups(_MAKERS[table](list(run.readers.values()))):
                 columns = {name: [row[name] for row in rows] for name in TABLES[table]}
                 file.write_table(pyarrow.table(columns, schema=schema))
                 count += len(rows)
-        os.replace(temporary, target)
     except OSError as error:
         raise RunError(f"{target} cannot be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return count
 
 

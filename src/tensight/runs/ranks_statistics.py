@@ -35,7 +35,7 @@ def statistics_apart(readers: Mapping[int, Reader]) -> list[Finding]:
             break
     for name, looks in seen.items():
         if len(looks) >= SURE and all(_apart(values) for _, values in looks):
-            return [_say(name, looks[0], wrapper, readers)]
+            return [_say(name, looks[0], wrapper)]
     return []
 
 
@@ -67,7 +67,7 @@ def _apart(values: Mapping[int, float]) -> bool:
     return max(values.values()) > APART * min(values.values()) > 0
 
 
-def _say(name: str, look: tuple[int, dict[int, float]], wrapper: Part, readers: Mapping[int, Reader]) -> Finding:
+def _say(name: str, look: tuple[int, dict[int, float]], wrapper: Part) -> Finding:
     step, values = look
     told = ", ".join(f"{value:.4g} on rank {rank}" for rank, value in values.items())
     how = (

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Text in a file that the user has named: whole or not at all, and one sentence when it cannot be written."""
 
 from __future__ import annotations
 

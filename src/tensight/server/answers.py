@@ -76,7 +76,6 @@ class Control(msgspec.Struct, frozen=True):
     reason: str = ""
     client: str = ""  # address, host and process of the training
     device: str = ""
-    silent: float = 0.0  # seconds since it was last heard
     ranks: tuple[RankRow, ...] = ()  # every rank that was ever connected
     version: int = 0
 

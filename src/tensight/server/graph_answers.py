@@ -92,7 +92,6 @@ class GraphNodePage(msgspec.Struct, frozen=True):
     """A node: what it reads, who reads it, its partner in the other pass, and its stack."""
 
     box: GraphBox
-    where: GraphWhere
     phase: str
     inputs: tuple[GraphBox, ...]
     readers: tuple[GraphBox, ...]

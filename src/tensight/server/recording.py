@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ import msgspec
 
 from tensight import store
 from tensight.errors import FormatError, NameNotFound
+from tensight.files import replacing
 from tensight.records import Finding, Hit, StepRecord, TensorInfo, Watchpoint
 from tensight.records.run import Ended
 from tensight.runs.muting import MUTED, muted_beside
@@ -253,6 +253,5 @@ class Recording:
 
 def _write(path: Path, content: object) -> None:
     """Replace a small file as a whole, so that nobody reads half of it."""
-    new = path.with_name(f"{path.name}.new")
-    new.write_text(json.dumps(content, indent=1) + "\n")
-    os.replace(new, path)
+    with replacing(path) as new:
+        new.write_text(json.dumps(content, indent=1) + "\n")

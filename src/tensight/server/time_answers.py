@@ -15,7 +15,6 @@ class TimeAdvice(msgspec.Struct, frozen=True):
 
     finding: Finding
     gain: float
-    tries: tuple[str, ...] = ()
 
 
 class RankTime(msgspec.Struct, frozen=True):

@@ -216,7 +216,6 @@ class Trainings:
             reason=machine.reason,
             client=speaker.client,
             device=hello.device,
-            silent=round(time.monotonic() - speaker.heard) if state == "lost" else 0,
             ranks=tuple(_row(one) for _, one in sorted(ranks.items())),
         )
         told = self._told.get(run)

@@ -15,7 +15,8 @@ import msgspec
 import tensight
 from tensight.capture.budget import Budget
 from tensight.capture.companion import Companion
-from tensight.capture.recorder import Recorder, Voice
+from tensight.capture.recorder import Recorder
+from tensight.capture.voice import Voice
 from tensight.diagnosis.engine import Engine
 from tensight.errors import TensightError, UsageError
 from tensight.frameworks import registry

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from pathlib import Path
 
 import msgspec
 
 from tensight.errors import UNDECODABLE, DamagedError
+from tensight.files import replacing
 from tensight.records import Graph, GraphInfo
 from tensight.store.codec import encode
 
@@ -22,14 +22,9 @@ def write(part: Path, graph: Graph, number: int) -> GraphInfo:
     """Write a graph; its file appears whole or not at all."""
     path = part / FOLDER / f"graph-{number}.bin"
     path.parent.mkdir(exist_ok=True)
-    temporary = path.with_name(path.name + ".new")
     data = zlib.compress(encode(graph), 1)
-    try:
-        temporary.write_bytes(data)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(path) as new:
+        new.write_bytes(data)
     return GraphInfo(graph.name, graph.step, len(graph.nodes), f"{FOLDER}/{path.name}", len(data))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import msgspec
 import numpy as np
 
 from tensight.errors import DamagedError
+from tensight.files import replacing
 from tensight.store import links, remote
 
 Array = np.ndarray[Any, Any]
@@ -42,15 +42,9 @@ def write(path: Path, step: int, arrays: Mapping[int, Array], dtypes: Mapping[in
             notes = {**file.metadata(), **notes}
             plain = {**{key: file.get_tensor(key) for key in file.keys()}, **plain}  # noqa: SIM118
     path.parent.mkdir(exist_ok=True)
-    temporary = path.with_name(path.name + ".new")
-    try:
-        safetensors.numpy.save_file(plain, temporary, metadata={**notes, "step": str(step), "format": "tensight"})
-        size = temporary.stat().st_size
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return size
+    with replacing(path) as new:
+        safetensors.numpy.save_file(plain, new, metadata={**notes, "step": str(step), "format": "tensight"})
+        return new.stat().st_size
 
 
 def read(path: Path, tensor: int) -> KeptTensor | None:

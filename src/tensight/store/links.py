@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from tensight.errors import UNDECODABLE, DamagedError
+from tensight.files import replacing
 from tensight.stats.building import cache_folder
 
 Array = np.ndarray[Any, Any]
@@ -48,9 +49,8 @@ def write(path: Path, links: Mapping[int, Link]) -> int:
     data = msgspec.msgpack.encode({str(id): link for id, link in links.items()})
     target = beside(path)
     target.parent.mkdir(exist_ok=True)
-    temporary = target.with_name(target.name + ".new")
-    temporary.write_bytes(data)
-    os.replace(temporary, target)
+    with replacing(target) as new:
+        new.write_bytes(data)
     return len(data)
 
 

@@ -7,12 +7,12 @@ those stay that are extreme for their tensor inside the segment.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
+from tensight.files import replacing
 from tensight.records import StepRecord
 from tensight.store import codec
 from tensight.store.codec import ABS_MEAN, MAX, MIN, NAN, NEG_INF, POS_INF, TENSOR, Row
@@ -107,32 +107,27 @@ def thin(path: Path, important: set[int]) -> Generator[None, None, None]:
         frames.append(found)
     whole = whole_steps(heads, important)
     keep = extremes.steps()
-    temporary = path.with_name(path.name + ".new")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data[: PREAMBLE.size])
-            index: list[IndexEntry] = []
-            for frame in frames:
-                if frame.kind in (FrameKind.INDEX, FrameKind.FOOTER):
-                    continue
-                offset = file.tell()
-                raw = data[frame.offset : frame.offset + frame.size]
-                if frame.kind != FrameKind.STEP:
-                    file.write(raw)
-                    continue
-                head, rows = codec.decode_rows(frame.payload)
-                thinned = head.step not in whole
-                if thinned:
-                    left = [row for row in rows if head.step in keep[row[TENSOR]]]
-                    payload = codec.encode_thinned(msgspec.structs.replace(head, events=()), left)
-                    raw = pack(frame.kind, payload, frame.sequence)
-                size = file.write(raw)
-                index.append(IndexEntry(head.step, frame.sequence, offset, size, len(head.hits), thinned))
-                yield
-            at = file.tell()
-            sequence = frames[-1].sequence
-            file.write(pack(FrameKind.INDEX, codec.encode(index), sequence))
-            file.write(pack(FrameKind.FOOTER, encode_footer(at), sequence))
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as new, new.open("wb") as file:
+        file.write(data[: PREAMBLE.size])
+        index: list[IndexEntry] = []
+        for frame in frames:
+            if frame.kind in (FrameKind.INDEX, FrameKind.FOOTER):
+                continue
+            offset = file.tell()
+            raw = data[frame.offset : frame.offset + frame.size]
+            if frame.kind != FrameKind.STEP:
+                file.write(raw)
+                continue
+            head, rows = codec.decode_rows(frame.payload)
+            thinned = head.step not in whole
+            if thinned:
+                left = [row for row in rows if head.step in keep[row[TENSOR]]]
+                payload = codec.encode_thinned(msgspec.structs.replace(head, events=()), left)
+                raw = pack(frame.kind, payload, frame.sequence)
+            size = file.write(raw)
+            index.append(IndexEntry(head.step, frame.sequence, offset, size, len(head.hits), thinned))
+            yield
+        at = file.tell()
+        sequence = frames[-1].sequence
+        file.write(pack(FrameKind.INDEX, codec.encode(index), sequence))
+        file.write(pack(FrameKind.FOOTER, encode_footer(at), sequence))

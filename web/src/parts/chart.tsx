@@ -5,7 +5,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { shown, value } from "../text";
 
-export interface ChartProps {
+interface ChartProps {
   title: string;
   steps: readonly number[];
   values: readonly (number | null)[];

@@ -1,5 +1,6 @@
 // Small things used everywhere.
 
+import type { Signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { exact, value } from "../text";
@@ -33,6 +34,40 @@ export function Command({ text }: { text: string }): JSX.Element {
         Copy
       </button>
     </div>
+  );
+}
+
+/** A field for words to look for; `then` is what else changes with them. */
+export function SearchField(props: { label: string; words: Signal<string>; hint?: string; then?: () => void }): JSX.Element {
+  return (
+    <input
+      type="search"
+      aria-label={props.label}
+      placeholder={props.hint ?? "Search"}
+      value={props.words.value}
+      onInput={(event) => {
+        props.words.value = event.currentTarget.value;
+        props.then?.();
+      }}
+    />
+  );
+}
+
+/** How far around a box of the graph is drawn. */
+export function Hops({ of, label }: { of: Signal<number>; label: string }): JSX.Element {
+  return (
+    <label class="check small">
+      hops
+      <input
+        class="hops"
+        type="number"
+        min="1"
+        max="6"
+        aria-label={label}
+        value={of.value}
+        onInput={(event) => (of.value = Math.min(6, Math.max(1, Number(event.currentTarget.value) || 2)))}
+      />
+    </label>
   );
 }
 

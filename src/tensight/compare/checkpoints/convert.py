@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import msgspec
 from tensight.compare.checkpoints import Checkpoint, Entry, Plain, optimizers, rules, writer
 from tensight.compare.checkpoints.torch_writing import write_tree
 from tensight.errors import CheckpointError, UsageError
+from tensight.files import replacing
 
 _CONTAINERS = ("model", "state_dict", "model_state_dict", "net", "network", "module", "weights")
 _WRAPPER = "module."  # DistributedDataParallel and DataParallel put it before every name
@@ -154,19 +154,16 @@ def convert(
     done.left_out += [
         LeftOut(name, f"a {kind}, neither tensor nor plain value") for name, kind in checkpoint.unread.items()
     ]
-    temporary = target.with_name(target.name + ".new")
     try:
-        if flat_torch and whole:
-            write_tree(temporary, {"model": made, **tree, **done.values})
-        elif flat_torch:
-            write(temporary, made.values(), {}, framework)
-        else:
-            write(temporary, (*made.values(), *beside.values()), done.values, framework)
-        os.replace(temporary, target)
+        with replacing(target) as new:
+            if flat_torch and whole:
+                write_tree(new, {"model": made, **tree, **done.values})
+            elif flat_torch:
+                write(new, made.values(), {}, framework)
+            else:
+                write(new, (*made.values(), *beside.values()), done.values, framework)
     except OSError as error:
         raise CheckpointError(f"{target} cannot be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return done
 
 

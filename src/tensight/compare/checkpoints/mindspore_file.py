@@ -6,6 +6,7 @@ gigabyte comes in several messages with the same tag. A checksum may follow the 
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -196,14 +197,10 @@ def _span(data: memoryview, at: int, end: int, wire: int, path: str) -> tuple[in
 
 
 def _varint(data: Any, at: int, end: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < end and shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
+    with contextlib.suppress(IndexError, ValueError):
+        value, at = protobuf.varint(data, at)
+        if at <= end:
             return value, at
-        shift += 7
     raise CheckpointError("the checkpoint is cut off or damaged: a number in it has no end")
 
 

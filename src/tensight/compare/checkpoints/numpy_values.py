@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,11 +16,12 @@ _KINDS = "biufc"  # plain numbers: no objects, no text, no records
 Array = np.ndarray[Any, Any]
 
 
-class Unfinished:
+class Unfinished(ABC):
     """A dtype or an array whose second half the pickle gives later."""
 
+    @abstractmethod
     def fill(self, state: Any) -> None:
-        raise NotImplementedError
+        """Take in that half."""
 
 
 class Dtype(Unfinished):

@@ -159,7 +159,7 @@ class Graphs:
             if watching.busy or inside() or of_mindspore(executor.fn):
                 return original(executor, *args, **kwargs)
             if stack:
-                watching.probe("jit", self._inside_cell, stack[-1].cell, executor)
+                watching.probe("jit", self._inside_cell, stack[-1].cell)
                 return original(executor, *args, **kwargs)
             before = watching.probe("jit", self._before, executor, args)
             if before:
@@ -171,7 +171,7 @@ class Graphs:
 
         return __call__
 
-    def _inside_cell(self, known: Any, executor: Any) -> None:
+    def _inside_cell(self, known: Any) -> None:
         self._parts = True
         self._gap(known.path or known.network.name)
 

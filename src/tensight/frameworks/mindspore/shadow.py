@@ -97,9 +97,6 @@ class Shadow:
         self._unit = unit
         return unit
 
-    def forget(self) -> None:
-        self._unit = None
-
     def hindrance(self, step: int) -> str:
         """Why this step cannot be run again; '' when it can."""
         lacking = self.lacks(step)

@@ -129,11 +129,11 @@ class MindSporeTiming(StepTiming):
             finally:
                 self._inside = 0
                 self.clock.leave("rest" if update or whole else "forward")
-                self._called(cell, update, whole)
+                self._called(update, whole)
 
         return __call__
 
-    def _called(self, cell: Any, update: bool, whole: bool) -> None:
+    def _called(self, update: bool, whole: bool) -> None:
         if update:
             self._updates += 1
             self._ending = True

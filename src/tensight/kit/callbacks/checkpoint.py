@@ -186,7 +186,15 @@ class Background:
 
 
 def latest_checkpoint(directory: str | Path, prefix: str = "CKP") -> Path | None:
-    """The newest checkpoint of a training in a folder, by epoch and step; None when there is none."""
+    """The newest checkpoint of a training in a folder, by epoch and step; None when there is none.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("CKP-1_100.safetensors", "CKP-10_100.safetensors", "CKP-9_100.safetensors"):
+    ...         (Path(folder) / name).touch()
+    ...     latest_checkpoint(folder).name
+    'CKP-10_100.safetensors'
+    """
     found = []
     for path in Path(directory).iterdir():
         match = re.fullmatch(rf"{re.escape(prefix)}(?:_(\d+))?-(\d+)_(\d+)\.\w+", path.name)

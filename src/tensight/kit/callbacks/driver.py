@@ -12,6 +12,11 @@ class Driver:
 
     `Model.train`, a plain loop, Lightning, Transformers, Accelerate and MindSpore's Model all go through it, so that
     a callback sees the same calls with the same arguments everywhere.
+
+    >>> from tensight.kit import LambdaCallback
+    >>> seen = LambdaCallback(on_train_step_end=lambda context: print(context.original_args().net_outputs))
+    >>> driver = Driver(seen); driver.begin(); driver.epoch_begin(); driver.step_begin(); driver.step_end(0.5)
+    0.5
     """
 
     def __init__(self, callbacks: Callbacks, mode: str = "train", **known: Any) -> None:

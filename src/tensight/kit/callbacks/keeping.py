@@ -57,6 +57,18 @@ class SaveBest(Callback):
     """Evaluates after every epoch and saves the network when a metric is the best so far.
 
     `every='step'` evaluates after every step, which takes as long as an evaluation each time.
+
+    >>> import tempfile, torch
+    >>> from tensight.kit import Model
+    >>> network = torch.nn.Linear(2, 2)
+    >>> model = Model(network, torch.nn.CrossEntropyLoss(), torch.optim.SGD(network.parameters(), 0.1), {"accuracy"})
+    >>> data = [(torch.zeros(4, 2), torch.tensor([0, 0, 0, 0]))]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     best = SaveBest(model, data, directory=folder)
+    ...     model.train(1, data, callbacks=[best])
+    ...     best.path.is_file(), best.path.stem == str(best.value)
+    best accuracy so far: ..., saved in ...
+    (True, True)
     """
 
     def __init__(

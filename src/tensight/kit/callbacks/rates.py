@@ -15,6 +15,14 @@ class LearningRateScheduler(Callback):
     """Sets the learning rate after every step to `function(rate, step)`; steps are counted from 1.
 
     A schedule of `tensight.kit.schedules` takes the step alone: hand it in as it is.
+
+    >>> import torch
+    >>> from tensight.kit.callbacks.driver import Driver
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    >>> driver = Driver(LearningRateScheduler(lambda rate, step: rate / 2), optimizer=optimizer)
+    >>> driver.begin(); driver.epoch_begin(); driver.step_begin(); driver.step_end()
+    >>> optimizer.param_groups[0]["lr"]
+    0.05
     """
 
     def __init__(self, learning_rate_function: Callable[..., float]) -> None:
@@ -40,7 +48,17 @@ class LearningRateScheduler(Callback):
 
 
 class ReduceLROnPlateau(Callback):
-    """Multiplies the learning rate by `factor` when a value has not become better for `patience` epochs."""
+    """Multiplies the learning rate by `factor` when a value has not become better for `patience` epochs.
+
+    >>> import torch
+    >>> from tensight.kit.callbacks.driver import Driver
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    >>> driver = Driver(ReduceLROnPlateau("loss", factor=0.5, patience=1, verbose=True), optimizer=optimizer)
+    >>> driver.begin()
+    >>> for loss in (1.0, 1.5):
+    ...     driver.epoch_begin(); driver.step_begin(); driver.step_end(loss); driver.epoch_end()
+    epoch 2: learning rate 0.1 → 0.05
+    """
 
     def __init__(
         self,

@@ -42,9 +42,19 @@ class StopAtTime(Callback):
 
 
 class EarlyStopping(Callback):
-    """Ends the training when a value has not become better for `patience` epochs.
+    """Ends the training when a value has not become better for more than `patience` epochs.
 
     `monitor` is 'loss' or a metric of the evaluation in `Model.fit` ('eval_loss', 'eval_accuracy').
+
+    >>> from tensight.kit.callbacks.driver import Driver
+    >>> driver = Driver(EarlyStopping("loss", patience=1)); driver.begin()
+    >>> for loss in (1.0, 0.5, 0.6, 0.7):
+    ...     driver.epoch_begin(); driver.step_begin(); driver.step_end(loss); driver.epoch_end()
+    ...     print(loss, driver.stopping)
+    1.0 False
+    0.5 False
+    0.6 False
+    0.7 True
     """
 
     def __init__(
@@ -98,6 +108,14 @@ class OnRequestExit(Callback):
 
     The signal's handler of before is put back at the end. Outside the main thread signals cannot be caught: then it
     does nothing.
+
+    >>> import signal
+    >>> from tensight.kit.callbacks.driver import Driver
+    >>> driver = Driver(OnRequestExit(save_ckpt=False, sig=signal.SIGINT))
+    >>> driver.begin(); driver.epoch_begin(); driver.step_begin(); signal.raise_signal(signal.SIGINT); driver.step_end()
+    >>> driver.stopping
+    True
+    >>> driver.release()
     """
 
     def __init__(

@@ -34,6 +34,16 @@ class SummaryCollector(Callback):
     'encoder.*'; the first five otherwise) and asks for a loss landscape at the end (`collect_landscape`: True or
     `{"size": 11, "span": 1.0}`). `custom_lineage_data` are words of the user's own for the table that
     `tensight.kit.compare_summaries` makes. Ranks after the first write to a folder of their own in it.
+
+    >>> import tempfile
+    >>> from tensight.kit import Driver, read_summary
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     driver = Driver(SummaryCollector(folder, custom_lineage_data={"note": "first try"}))
+    ...     driver.begin(); driver.epoch_begin(); driver.step_begin(); driver.step_end(0.5); driver.epoch_end()
+    ...     driver.end(); driver.release()
+    ...     content = read_summary(folder)
+    >>> content["scalars"], content["custom"]
+    ({'loss': [(1, 0.5)]}, {'note': 'first try'})
     """
 
     def __init__(

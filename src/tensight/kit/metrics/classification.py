@@ -90,14 +90,26 @@ class Precision(ByClass):
 
 
 class Recall(ByClass):
-    """For each class: of those that are, the share that was predicted."""
+    """For each class: of those that are, the share that was predicted.
+
+    >>> metric = Recall()
+    >>> metric.update([[0.2, 0.5], [0.3, 0.1], [0.9, 0.6]], [1, 0, 1])
+    >>> metric.eval().tolist()
+    [1.0, 0.5]
+    """
 
     def eval(self, average: bool = False) -> Any:
         return self._ratio(self._value("both"), self._value("actual"), average)
 
 
 class Fbeta(ByClass):
-    """For each class: the harmonic mean of precision and recall, recall counted beta times as much."""
+    """For each class: the harmonic mean of precision and recall, recall counted beta times as much.
+
+    >>> metric = Fbeta(2)
+    >>> metric.update([[0.2, 0.5], [0.3, 0.1], [0.9, 0.6]], [1, 0, 1])
+    >>> metric.eval().round(4).tolist()
+    [0.8333, 0.5556]
+    """
 
     def __init__(self, beta: float, eval_type: str = "classification") -> None:
         if not beta > 0:
@@ -112,7 +124,13 @@ class Fbeta(ByClass):
 
 
 class F1(Fbeta):
-    """For each class: the harmonic mean of precision and recall."""
+    """For each class: the harmonic mean of precision and recall.
+
+    >>> metric = F1()
+    >>> metric.update([[0.2, 0.5], [0.3, 0.1], [0.9, 0.6]], [1, 0, 1])
+    >>> metric.eval().round(4).tolist()
+    [0.6667, 0.6667]
+    """
 
     def __init__(self, eval_type: str = "classification") -> None:
         super().__init__(1.0, eval_type)
@@ -150,14 +168,26 @@ class TopKCategoricalAccuracy(Gathering):
 
 
 class Top1CategoricalAccuracy(TopKCategoricalAccuracy):
-    """Top-k with k = 1."""
+    """Top-k with k = 1.
+
+    >>> metric = Top1CategoricalAccuracy()
+    >>> metric.update([[0.1, 0.2, 0.7], [0.7, 0.2, 0.1]], [2, 2])
+    >>> metric.eval()
+    0.5
+    """
 
     def __init__(self) -> None:
         super().__init__(1)
 
 
 class Top5CategoricalAccuracy(TopKCategoricalAccuracy):
-    """Top-k with k = 5."""
+    """Top-k with k = 5.
+
+    >>> metric = Top5CategoricalAccuracy()
+    >>> metric.update([[0.1, 0.1, 0.1, 0.3, 0.2, 0.2], [0.0, 0.2, 0.2, 0.2, 0.2, 0.2]], [0, 0])
+    >>> metric.eval()
+    0.5
+    """
 
     def __init__(self) -> None:
         super().__init__(5)
@@ -205,6 +235,12 @@ class ROC(Gathering):
     """The ROC curve, by scikit-learn: `eval` answers false positive rates, true positive rates and thresholds.
 
     `pos_label` is the class that counts as positive; scores are [N], or [N, C] with a column for that class.
+
+    >>> metric = ROC()
+    >>> metric.update([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
+    >>> wrong, right, _ = metric.eval()
+    >>> wrong.tolist(), right.tolist()
+    ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
     """
 
     rows = ("scores", "labels")

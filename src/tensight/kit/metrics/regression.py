@@ -40,7 +40,11 @@ class Loss(_Mean):
 
 
 class MAE(_Mean):
-    """The mean absolute error."""
+    """The mean absolute error.
+
+    >>> metric = MAE(); metric.update([0.5, 2.0], [1.0, 3.0]); metric.eval()
+    0.75
+    """
 
     def update(self, *inputs: Any) -> None:
         predicted, wanted = same_shape(self, inputs)
@@ -48,7 +52,11 @@ class MAE(_Mean):
 
 
 class MSE(_Mean):
-    """The mean squared error."""
+    """The mean squared error.
+
+    >>> metric = MSE(); metric.update([0.5, 2.0], [1.0, 3.0]); metric.eval()
+    0.625
+    """
 
     def update(self, *inputs: Any) -> None:
         predicted, wanted = same_shape(self, inputs)
@@ -144,7 +152,13 @@ class Perplexity(Gathering):
 
 
 class BleuScore(Gathering):
-    """BLEU of sentences that are lists of words, by torchmetrics: `update(candidates, references)`."""
+    """BLEU of sentences that are lists of words, by torchmetrics: `update(candidates, references)`.
+
+    >>> metric = BleuScore(2)
+    >>> metric.update([["the", "cat", "sat", "down"]], [[["the", "cat", "sat", "here"], ["a", "cat", "sat"]]])
+    >>> round(metric.eval(), 3)
+    0.707
+    """
 
     rows = ("pairs",)
 

@@ -62,7 +62,6 @@ def node(request: Request) -> Response:
     assert place is not None
     index = opened.index
     found = index.node(place)
-    view = index.view_of(place)
     over = overlay(request, run)
 
     def drawn(numbers: list[int]) -> tuple[GraphBox, ...]:
@@ -71,7 +70,6 @@ def node(request: Request) -> Response:
     return Json(
         GraphNodePage(
             box=graphs.node_box(opened, place, over),
-            where=graphs.where(view, view.id_of(f"n{place}")),
             phase=found.phase,
             inputs=drawn(list(found.inputs)),
             readers=drawn(index.readers.get(place, [])),

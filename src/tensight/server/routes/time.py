@@ -26,7 +26,7 @@ def time(request: Request) -> Response:
     slow = slow_rank(readings)
     ranks = []
     for reading in readings:
-        advice = [TimeAdvice(one.finding(), one.gain, one.tries) for one in advise(reading)]
+        advice = [TimeAdvice(one.finding(), one.gain) for one in advise(reading)]
         if slow is not None and slow.rank == reading.profile.rank:
             advice.insert(0, TimeAdvice(slow.finding(), slow.gain))
         ranks.append(_rank(run, reading, tuple(advice)))

@@ -6,7 +6,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { nodeName, shape, shown, value } from "../../text";
 import type { Divergence, Int, Num } from "../../types";
 
-export interface Brief {
+interface Brief {
   mean: Num | null;
   min: Num | Int | null;
   max: Num | Int | null;

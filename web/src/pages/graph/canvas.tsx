@@ -5,7 +5,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Rect } from "./state";
 
-export const zoom = signal({ x: 0, y: 0, scale: 1 });
+const zoom = signal({ x: 0, y: 0, scale: 1 });
 const LEAST = 0.08;
 const MOST = 3;
 let fitting: () => void = () => undefined;

@@ -23,7 +23,7 @@ const cut = (text: string, most: number): string => {
 };
 
 /** In a neighbourhood a module is named by its path, of which the end tells most. */
-export function placeName(box: GraphBox): string {
+function placeName(box: GraphBox): string {
   const safe = shown(box.key.startsWith("n") ? box.label : box.path || box.label, 400);
   return safe.length > 30 ? `…${safe.slice(-29)}` : safe;
 }
@@ -41,7 +41,7 @@ function line(points: readonly [number, number][]): string {
   return path;
 }
 
-export const isSelected = (box: GraphBox): boolean => {
+const isSelected = (box: GraphBox): boolean => {
   const { at, node, network } = route.value;
   if (at !== null) return box.key === at;
   return (

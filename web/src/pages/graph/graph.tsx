@@ -1,7 +1,7 @@
 // The graph of a step: modules as boxes that open, what stands near what is selected, hits and statistics on top.
 
 import type { JSX } from "preact";
-import { Empty } from "../../parts/small";
+import { Empty, Hops } from "../../parts/small";
 import { go, route } from "../../route";
 import { step } from "../../state";
 import { count, nodeName, shown, value } from "../../text";
@@ -148,20 +148,7 @@ function Tools(): JSX.Element {
           whole graph
         </button>
       </div>
-      {near && (
-        <label class="check small">
-          hops
-          <input
-            class="hops"
-            type="number"
-            min="1"
-            max="6"
-            aria-label="Hops"
-            value={state.hops.value}
-            onInput={(event) => (state.hops.value = Math.min(6, Math.max(1, Number(event.currentTarget.value) || 2)))}
-          />
-        </label>
-      )}
+      {near && <Hops of={state.hops} label="Hops" />}
       <select
         aria-label="Statistic shown on the boxes"
         value={state.statistic.value}

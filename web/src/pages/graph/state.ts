@@ -8,8 +8,8 @@ import type { GraphBox, GraphGroup, GraphLink, GraphRow, GraphWhere } from "../.
 import { lay } from "./layout";
 
 export const VIEWS = ["forward", "backward", "update"] as const;
-export type ViewName = (typeof VIEWS)[number];
-export const MOST_DRAWN = 700;
+type ViewName = (typeof VIEWS)[number];
+const MOST_DRAWN = 700;
 
 export interface PlacedBox {
   box: GraphBox;
@@ -40,8 +40,8 @@ export const refused = signal("");
 export const placed = signal<Placed | null>(null);
 export const drawnAs = signal<{ near: boolean; name: string }>({ near: false, name: "" }); // what `placed` is a drawing of
 export const cut = signal(false);
-export const drawn = signal(0);
-export const busy = signal(false);
+const drawn = signal(0);
+const busy = signal(false);
 export const statistic = signal("");
 export const hops = signal(2);
 const opened = signal<ReadonlySet<string>>(new Set());

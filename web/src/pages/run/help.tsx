@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { Modal } from "../../parts/small";
 import { dialog, drive } from "../../state";
 
-export const KEYS: [key: string, does: string][] = [
+const KEYS: [key: string, does: string][] = [
   ["c", "continue"],
   ["Space", "pause"],
   ["s", "run the chosen number of steps"],

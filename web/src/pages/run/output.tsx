@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
-import { Empty } from "../../parts/small";
+import { Empty, SearchField } from "../../parts/small";
 import { useAsked } from "../../asked";
 import { follow, route } from "../../route";
 import { count, shown, when } from "../../text";
@@ -51,13 +51,7 @@ function Lines(): JSX.Element {
   return (
     <>
       <div class="filters">
-        <input
-          type="search"
-          aria-label="Search the output"
-          placeholder="Search"
-          value={words.value}
-          onInput={(event) => (words.value = event.currentTarget.value)}
-        />
+        <SearchField label="Search the output" words={words} />
         <select
           aria-label="Stream"
           value={stream.value}

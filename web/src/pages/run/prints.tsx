@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
-import { Command, Empty, Value } from "../../parts/small";
+import { Command, Empty, SearchField, Value } from "../../parts/small";
 import { useAsked } from "../../asked";
 import { follow } from "../../route";
 import { count, shape, shown, value, when } from "../../text";
@@ -25,13 +25,7 @@ export function Prints(): JSX.Element {
   return (
     <>
       <div class="filters">
-        <input
-          type="search"
-          aria-label="Search the prints"
-          placeholder="Search"
-          value={words.value}
-          onInput={(event) => (words.value = event.currentTarget.value)}
-        />
+        <SearchField label="Search the prints" words={words} />
         <span class="muted">{count(found.length, "print")}</span>
       </div>
       <ol class="prints" aria-label="Prints">

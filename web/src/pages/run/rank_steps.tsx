@@ -19,7 +19,7 @@ interface Cell {
 }
 
 /** Rows of cells, one for each rank; a stretch that a rank has not recorded is null. */
-export const grid = computed(() => {
+const grid = computed(() => {
   const all = [...columns.value.values()].filter((one) => one.step.length > 0).sort((a, b) => a.rank - b.rank);
   if (all.length < 2) return null;
   const first = Math.min(...all.map((one) => one.step[0]!));

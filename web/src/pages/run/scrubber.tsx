@@ -47,7 +47,7 @@ function to(target: number): void {
   go({ step: target >= lastStep.peek() ? null : target }, true);
 }
 
-export function move(by: number): void {
+function move(by: number): void {
   const all = rows.peek();
   if (!all) return;
   const here = indexOf(all.step, nearest(all.step, step.peek()));

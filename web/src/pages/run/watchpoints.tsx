@@ -22,13 +22,13 @@ export function edit(point: Partial<Watchpoint>): void {
 const own = computed(() => (summary.value?.watchpoints ?? []).filter((one) => !one.recommended));
 const recommended = computed(() => (summary.value?.watchpoints ?? []).filter((one) => one.recommended));
 
-export function title(point: Partial<Watchpoint>): string {
+function title(point: Partial<Watchpoint>): string {
   if (point.name) return shown(point.name);
   if (point.expression) return shown(point.expression);
   return conditions.value.find((one) => one.code === point.condition)?.title ?? point.condition ?? "";
 }
 
-export function settingsInWords(parameters: Record<string, unknown> | undefined): string {
+function settingsInWords(parameters: Record<string, unknown> | undefined): string {
   return Object.entries(parameters ?? {})
     .map(([name, set]) => [...setting(name), value(set as number)].filter(Boolean).join(" "))
     .join(", ");
@@ -41,7 +41,7 @@ async function change(work: () => Promise<unknown>): Promise<void> {
   await reload();
 }
 
-export async function useRecommended(): Promise<void> {
+async function useRecommended(): Promise<void> {
   await change(() => post(`${base()}/recommended`));
 }
 

@@ -3,7 +3,7 @@
 import { signal, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
 import { Icon } from "../../parts/icons";
-import { Empty } from "../../parts/small";
+import { Empty, SearchField } from "../../parts/small";
 import { at, get } from "../../net";
 import { go, route } from "../../route";
 import { attempt, rank } from "../../state";
@@ -69,16 +69,7 @@ export function Stacks(): JSX.Element {
       <section class="stack-list" aria-label="Source lines">
         <div class="filters">
           <GraphChoice />
-          <input
-            type="search"
-            placeholder="Search file, function or code"
-            aria-label="Search source lines"
-            value={text.value}
-            onInput={(event) => {
-              text.value = event.currentTarget.value;
-              offset.value = 0;
-            }}
-          />
+          <SearchField label="Search source lines" hint="Search file, function or code" words={text} then={() => (offset.value = 0)} />
           <span class="muted number">{count(lines.value?.total ?? 0, "line")}</span>
           {rank.value > 0 && <span class="muted small">rank {rank.value}</span>}
         </div>

@@ -36,11 +36,11 @@ const mix = (a: readonly number[], b: readonly number[], share: number): number[
 const MIDDLE = { light: [246, 246, 244], dark: [34, 38, 44] };
 const LOW = { light: [26, 82, 168], dark: [110, 170, 255] };
 const HIGH = { light: [196, 94, 10], dark: [255, 160, 80] };
-export const NAN = [214, 24, 34];
-export const INF = [150, 30, 190];
+const NAN = [214, 24, 34];
+const INF = [150, 30, 190];
 
 /** Colours of 256 levels from the lowest to the highest value. Zero is neutral when there are values on both sides. */
-export function colours(theme: "light" | "dark"): Uint8ClampedArray {
+function colours(theme: "light" | "dark"): Uint8ClampedArray {
   const table = new Uint8ClampedArray(256 * 3);
   for (let level = 0; level < 256; level++) {
     const share = (level - 127.5) / 127.5;

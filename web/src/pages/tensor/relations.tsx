@@ -2,6 +2,7 @@
 
 import { signal, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
+import { Hops } from "../../parts/small";
 import { Refused } from "../../net";
 import { route } from "../../route";
 import { calm, rank, step } from "../../state";
@@ -47,18 +48,7 @@ export function RelationsView({ of }: { of: TensorPage }): JSX.Element {
       <div class="tensor-tools">
         <h3>{BACKWARD.has(of.info.kind) ? "Around it, in the backward pass" : "Around it"}</h3>
         <span class="grow" />
-        <label class="check small">
-          hops
-          <input
-            class="hops"
-            type="number"
-            min="1"
-            max="6"
-            aria-label="Hops of the relations"
-            value={hops.value}
-            onInput={(event) => (hops.value = Math.min(6, Math.max(1, Number(event.currentTarget.value) || 2)))}
-          />
-        </label>
+        <Hops of={hops} label="Hops of the relations" />
       </div>
       {now === null ? (
         <p class="muted small">

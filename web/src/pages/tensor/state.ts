@@ -27,7 +27,7 @@ export const valueStep = computed<number | null>(() => {
   return kept.filter((one) => one <= step.value).at(-1) ?? kept[0]!;
 });
 
-export function plainSlice(shape: readonly number[]): string {
+function plainSlice(shape: readonly number[]): string {
   if (shape.length <= 2) return "";
   return `[${[...shape.slice(0, -2).map(() => "0"), ":", ":"].join(", ")}]`;
 }
