@@ -49,6 +49,10 @@ def test_another_order_of_sums_is_rounding(base: dict[type[Any], Path], kind: ty
     assert all(row["error"] < 10 * row["floor"] for row in found.rows if (row["step"], row["phase"]) == (0, "forward"))
 
 
+def cut(model: Any) -> None:
+    model.c2.register_forward_hook(lambda module, given, result: result.detach())
+
+
 def without_bias(model: Any) -> None:
     model.head.bias = None
 
@@ -74,6 +78,7 @@ FAULTS: list[tuple[type[Any], str, str, dict[str, Any], str, str]] = [
     (Seeing, "slope", "relu", {"change": setting("relu", negative_slope=0.2)}, "forward", "negative_slope"),
     (Seeing, "mode", "bn", {"change": lambda m: m.bn.eval()}, "forward", "running"),
     (Seeing, "momentum", "bn", {"change": setting("bn", momentum=0.9)}, "update", "momentum"),
+    (Seeing, "cut", "c1", {"change": cut}, "update", "a gradient in A and none in B"),
     (Seeing, "channels", "c1", {"data": lambda x: x.flip(1)}, "forward", "order of channels"),
     (Seeing, "scale", "", {"data": lambda x: x / 255}, "input", "0.003922 times"),
 ]  # fmt: skip

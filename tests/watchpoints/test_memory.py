@@ -47,6 +47,7 @@ resource.setrlimit(resource.RLIMIT_AS, (used + (360 << 20), resource.RLIM_INFINI
 print([step() for _ in range(2)])
 """
 
+
 def test_what_there_was_no_memory_for_is_said_with_its_code_and_the_training_goes_on(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TORCH)
     environment = {**os.environ, "TENSIGHT_NATIVE": "off", "OMP_NUM_THREADS": "1"}  # which takes copies of a tensor

@@ -171,7 +171,7 @@ def _sqrt(given: Given) -> Reason | None:
             NUMERIC,
             "gradient of sqrt at zero",
             f"sqrt has an infinite slope at 0; {zeros}. The forward value is fine, but the backward pass divides by 0,"
-            " and the gradient becomes inf, or NaN where it meets a 0",
+            " and the gradient becomes infinite, or NaN where it meets a 0",
             given.fix("sqrt", "x + 1e-12", "add a small constant inside the root"),
         )
     return None

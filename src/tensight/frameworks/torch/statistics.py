@@ -123,7 +123,9 @@ def one(tensor: torch.Tensor, needs: Needs = ORDINARY, before: torch.Tensor | No
                     raise CannotJudge(OUT_OF_MEMORY) from None
     answer = many((Job(tensor, needs, before, scale),))[0]
     if isinstance(answer, CannotJudge):
-        raise CannotJudge(answer.code)  # one that a local holds would hold this frame, and the tensor, until a collection
+        raise CannotJudge(
+            answer.code
+        )  # one that a local holds would hold this frame, and the tensor, until a collection
     return answer
 
 
