@@ -188,8 +188,8 @@ def _gradient_of_one(s: Suspect) -> str:
         return ""
     with_it, without = ("A", "B") if got[0] else ("B", "A")
     return (
-        f"it gets a gradient in {with_it} and none in {without}: a detach(), no_grad or frozen parameter in {without}, or a"
-        " loss that does not depend on it"
+        f"it gets a gradient in {with_it} and none in {without}: a detach(), no_grad or frozen parameter in {without},"
+        " or a loss that does not depend on it"
     )
 
 

@@ -186,8 +186,8 @@ class Asynchronous:
         one = self.given_up == 1
         hung = (
             f"{self.given_up} file{'' if one else 's'} of the dump ({self.given_up_bytes:,} bytes)"
-            f" {'was' if one else 'were'} not written, and the last one may be cut off: the disk has written nothing for"
-            f" {self._hung:.0f} s"
+            f" {'was' if one else 'were'} not written, and the last one may be cut off: the disk has written nothing"
+            f" for {self._hung:.0f} s"
         )
         dropped = (
             f"{self.dropped} tensors ({self.dropped_bytes:,} bytes) were not dumped: the disk did not keep up and the "
