@@ -96,10 +96,13 @@ def findings(run: Tensight, folder: Path, text: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("text", [NETWORK, MINDSPORE], ids=["torch", "mindspore"])
-def test_an_input_that_is_not_finite_is_named_with_its_step(run_tensight: Tensight, tmp_path: Path, text: str) -> None:
-    (found,) = findings(run_tensight, tmp_path, text.format(line="x = x / 0.0 if i == 12 else x"))
+@pytest.mark.parametrize(("bad", "kind"), [("x / 0.0", "inf"), ("-abs(x) / 0.0", "-inf")])
+def test_an_input_that_is_not_finite_is_named_with_its_step(
+    run_tensight: Tensight, tmp_path: Path, text: str, bad: str, kind: str
+) -> None:
+    (found,) = findings(run_tensight, tmp_path, text.format(line=f"x = {bad} if i == 12 else x"))
     assert (found["fault"], found["since_step"]) == ("nan_in_input", 12)
-    assert found["title"] == "the input of step 12 holds inf"
+    assert found["title"] == f"the input of step 12 holds {kind}"
     assert found["where"]["module"] == "fc"
     assert "loss" not in found["why"]
 

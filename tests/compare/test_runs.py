@@ -49,6 +49,10 @@ def test_another_order_of_sums_is_rounding(base: dict[type[Any], Path], kind: ty
     assert all(row["error"] < 10 * row["floor"] for row in found.rows if (row["step"], row["phase"]) == (0, "forward"))
 
 
+def cut(model: Any) -> None:
+    model.c2.register_forward_hook(lambda module, given, result: result.detach())
+
+
 def without_bias(model: Any) -> None:
     model.head.bias = None
 
@@ -74,6 +78,7 @@ FAULTS: list[tuple[type[Any], str, str, dict[str, Any], str, str]] = [
     (Seeing, "slope", "relu", {"change": setting("relu", negative_slope=0.2)}, "forward", "negative_slope"),
     (Seeing, "mode", "bn", {"change": lambda m: m.bn.eval()}, "forward", "running"),
     (Seeing, "momentum", "bn", {"change": setting("bn", momentum=0.9)}, "update", "momentum"),
+    (Seeing, "cut", "c1", {"change": cut}, "update", "a gradient in A and none in B"),
     (Seeing, "channels", "c1", {"data": lambda x: x.flip(1)}, "forward", "order of channels"),
     (Seeing, "scale", "", {"data": lambda x: x / 255}, "input", "0.003922 times"),
 ]  # fmt: skip
@@ -293,3 +298,22 @@ def test_parameters_of_a_run_and_of_a_checkpoint_of_the_other_framework(
     rows = {row["a"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
     assert (rows["bn.running_var"]["b"], rows["bn.running_var"]["verdict"]) == ("bn.moving_variance", "same")
     assert (rows["bn.weight"]["b"], rows["head.weight"]["b"]) == ("bn.gamma", "head.weight")
+
+
+def test_a_run_is_identical_to_itself_also_where_a_rank_has_recorded_nothing() -> None:
+    golden = Path(__file__).parents[1] / "store" / "golden"
+    for run in sorted(golden.glob("v*")):
+        found = tensight.compare(run, run)
+        assert (found.verdict, found.steps) == ("identical", 260)
+        assert found.reason == "rank 1 was left out: neither run has recorded a tensor that could be compared"
+
+
+def test_what_was_not_recorded_is_not_laid_to_the_names(base: dict[type[Any], Path], tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    writer = Writer(empty, run_info())
+    writer.step(StepRecord(0, 0.0, 0.1))
+    writer.close()
+    assert tensight.compare(empty, empty).reason == "neither run has recorded a tensor that could be compared"
+    found = tensight.compare(next(iter(base.values())), empty)
+    assert found.verdict == "not_comparable"
+    assert found.reason == "B has recorded no tensor that could be compared"

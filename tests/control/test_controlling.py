@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from tensight.capture.companion import Companion
@@ -24,6 +25,7 @@ from tensight.control import (
     Step,
     Terminate,
     launch,
+    prompt,
 )
 from tensight.control.address import find_beside
 from tensight.control.launch import bind
@@ -225,6 +227,110 @@ def test_a_paused_training_whose_server_is_gone_goes_on_after_the_grace_time() -
     bench.step(0)
     assert bench.control.machine.state == "running"
     assert "goes on" in bench.said[-1]
+
+
+def leaves(bench: Bench, back: float = 3600.0) -> Callable[[], None]:
+    """The last page is closed, and then so many seconds go by."""
+
+    def leave() -> None:
+        bench.link.pages = 0
+        bench.control._look()
+        lease = bench.control._lease
+        assert lease.seen is not None
+        bench.control._lease = msgspec.structs.replace(lease, seen=lease.seen - back)
+
+    return leave
+
+
+@pytest.mark.parametrize(("how", "state"), [("continue", "running"), ("stop", "stopping")])
+def test_a_paused_training_whose_page_was_closed_does_not_wait_for_ever(how: Any, state: str) -> None:
+    bench = Bench(pages=1, on_leave=how, leave=600.0)
+    bench.link.script.append(leaves(bench))
+    bench.step(0, findings=(FINDING,))
+    assert bench.control.machine.state == state
+    assert "no page is open any more" in bench.said[-2]
+    assert "nobody was there for 600 s" in bench.said[-1]
+    assert bench.stopped == (["nobody was there for 600 s"] if how == "stop" else [])
+
+
+def test_a_paused_training_stops_with_its_server_where_that_was_asked_for() -> None:
+    bench = Bench(grace=0.0, on_leave="stop")
+
+    def lose() -> None:
+        bench.link.lost_since = time.monotonic() - 1
+
+    bench.link.command(Pause())
+    bench.link.script.append(lose)
+    bench.step(0)
+    assert bench.stopped == ["the server is gone for 0 s"]
+
+
+def test_a_training_that_shall_wait_waits_as_long_as_its_server_is_there() -> None:
+    bench = Bench(pages=1, on_leave="pause", leave=0.0)
+    bench.link.script.extend([leaves(bench), lambda: None, Continue()])
+    bench.step(0, findings=(FINDING,))
+    assert len(bench.link.waits) == 3
+    assert all("nobody" not in said for said in bench.said)
+
+
+def test_a_page_that_comes_back_in_time_finds_the_training_paused() -> None:
+    bench = Bench(pages=1, leave=600.0)
+
+    def return_() -> None:
+        bench.link.pages = 1
+
+    bench.link.script.extend([leaves(bench, 500.0), return_, lambda: None, Continue()])
+    bench.step(0, findings=(FINDING,))
+    assert bench.link.waits[:2] == [60.0, 60.0]
+    assert len(bench.link.waits) == 4
+
+
+def test_a_command_from_elsewhere_begins_the_time_anew() -> None:
+    bench = Bench(pages=1, leave=600.0)
+    bench.link.script.extend([leaves(bench, 599.0), Mute("other"), lambda: None, Continue()])
+    bench.step(0, findings=(FINDING,))
+    assert bench.link.waits[1] < 1.1
+    assert bench.link.waits[2] == 60.0
+
+
+def test_a_pause_that_was_asked_for_beforehand_waits_for_whoever_will_come() -> None:
+    bench = Bench(on_finding="pause", leave=0.0)
+
+    def come() -> None:
+        bench.link.pages = 1
+
+    def leave() -> None:
+        bench.link.pages = 0
+
+    bench.link.script.extend([lambda: None, lambda: None, come, leave])
+    bench.step(0, findings=(FINDING,))
+    assert len(bench.link.waits) == 4
+    assert bench.control.machine.state == "running"
+
+
+def test_a_terminal_that_drives_is_somebody(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    bench = Bench(leave=600.0)
+    terminal = prompt.Terminal(bench.said.append, reader)
+    monkeypatch.setattr(terminal, "_is_ours", lambda: True)
+    bench.control._terminal = terminal
+
+    def type_(text: bytes) -> Callable[[], None]:
+        return lambda: cast("None", os.write(writer, text))
+
+    bench.link.command(Pause())
+    bench.link.script.append(type_(b"s 1\n"))
+    bench.step(0)
+    there: list[bool] = []
+    bench.link.script.extend([lambda: there.append(bench.control._lease.there), type_(b"c\n")])
+    bench.step(1)
+    assert there == [True]
+    bench.link.command(Pause())
+    bench.link.script.extend([lambda: there.append(bench.control._lease.there), Continue()])
+    bench.step(2)
+    assert there == [True, False]  # what was paused from elsewhere is not the terminal's
+    os.close(reader)
+    os.close(writer)
 
 
 def test_a_server_that_comes_back_in_time_finds_the_training_paused() -> None:

@@ -114,6 +114,13 @@ def test_an_abandoned_training_goes_on() -> None:
     assert running().command(Pause()).abandoned().step_ended(5).state == "running"
 
 
+def test_an_abandoned_training_stops_where_that_was_asked_for() -> None:
+    stopping = paused().abandoned("nobody was there for 1 s")
+    assert (stopping.state, stopping.reason) == ("stopping", "nobody was there for 1 s")
+    assert running().over().abandoned("nobody was there for 1 s").state == "ended"
+    assert running().command(Terminate()).abandoned("nobody").reason == "terminated from the page"
+
+
 def test_a_lost_training_is_lost_until_it_is_heard_again() -> None:
     lost = running().link_broken()
     assert lost.state == "lost"
@@ -190,10 +197,12 @@ class AnyTraining(RuleBasedStateMachine):
         self.machine = after
         self.next_step += 1
 
-    @rule()
-    def lose_the_server(self) -> None:
-        after = self.machine.abandoned()
+    @rule(stop=st.sampled_from(["", "", "", "nobody was there"]))
+    def lose_whoever_commands(self, stop: str) -> None:
+        after = self.machine.abandoned(stop)
         assert after.state not in ("paused", "pausing")
+        assert not stop or not after.live or after.state == "stopping"
+        self.terminated = self.terminated or after.state == "stopping"
         assert after.until is None or after.state in ("stopping", "ended", "lost")
         self.machine = after
 

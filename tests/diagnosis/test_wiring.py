@@ -37,6 +37,17 @@ def test_a_front_part_without_gradients_is_cut_off() -> None:
     assert "encoder" in finding.title
 
 
+def test_each_module_that_is_cut_off_is_named_and_the_place_is_behind_the_last() -> None:
+    layers = [Layer("conv1"), Layer("conv2"), Layer("fc1"), Layer("fc2")]
+    for layer in layers[:3]:
+        layer.gradient = None
+        layer.update = 0.0
+    (finding,) = Run(layers).stall(20).end()
+    assert finding.fault == "detach_breaks_graph"
+    assert "of conv1, conv2, fc1 (" in finding.why
+    assert "between fc1 and fc2" in finding.fix[0]
+
+
 def _branches(*, cut: str | None = "no_grad", start: float = 0.0625, copied: bool = False, moves: float = 0.0) -> Run:
     """Two towers of one network; the second one runs last and never gets a gradient."""
     layers = [Layer("query.fc1"), Layer("query.fc2"), Layer("document.fc1"), Layer("document.fc2")]

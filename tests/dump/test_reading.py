@@ -203,7 +203,7 @@ def test_a_finding_names_the_first_operator_that_gave_a_value_that_is_not_finite
     makers.npy(tmp_path / "d", "Log.Default_fc_Log-op0.input.0", np.zeros(3, np.float32))
     makers.npy(tmp_path / "d", "Log.Default_fc_Log-op0.output.0", np.full(3, -np.inf, np.float32), time=1)
     (found,) = tensight.open(tmp_path / "d").findings
-    assert found.title == "fc Log gives Inf"
+    assert found.title == "fc Log gives -inf"
     assert "all it was given was finite" in found.why
 
 

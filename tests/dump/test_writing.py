@@ -131,6 +131,40 @@ def test_a_full_queue_drops_what_finds_no_room_and_says_so(tmp_path, monkeypatch
     assert said.startswith("3 tensors (12,000 bytes) were not dumped: the disk did not keep up")
 
 
+def test_a_disk_that_hangs_does_not_hold_the_program_and_what_is_not_written_is_said(tmp_path, monkeypatch):
+    go = threading.Event()
+    write = writing.write
+    monkeypatch.setattr(writing, "write", lambda *args: (args[0].name == "0.npy" or go.wait(60), write(*args)))
+    output = Asynchronous(1 << 20, 60.0, hung=0.3)
+    for number in range(4):
+        output.put(File(tmp_path / f"{number}.npy", np.zeros(1000, np.float32)))
+    output.append(tmp_path / "order.csv", "a\n")
+    began = time.monotonic()
+    assert output.close() is False
+    assert time.monotonic() - began < 30
+    assert [path.name for path in tmp_path.iterdir()] == ["0.npy"]
+    (said,) = output.trouble()
+    assert said == (
+        "4 files of the dump (12,000 bytes) were not written, and the last one may be cut off: the disk has written"
+        " nothing for 0 s"
+    )
+    go.set()
+    output._thread.join(60)
+    assert not output._thread.is_alive()  # a disk that comes back is given nothing more to do
+    assert not (tmp_path / "3.npy").exists()
+
+
+def test_a_slow_disk_is_waited_for_as_long_as_it_gets_on(tmp_path, monkeypatch):
+    write = writing.write
+    monkeypatch.setattr(writing, "write", lambda *args: (time.sleep(0.2), write(*args)))
+    output = Asynchronous(1 << 20, 60.0, hung=0.5)
+    for number in range(6):
+        output.put(File(tmp_path / f"{number}.npy", np.zeros(1000, np.float32)))
+    assert output.close() is True
+    assert len(list(tmp_path.iterdir())) == 6
+    assert not output.trouble()
+
+
 def test_a_tensor_larger_than_the_queue_is_written_when_it_is_alone(tmp_path):
     output = Asynchronous(1, 60.0)
     output.put(File(tmp_path / "large.npy", np.zeros(1000, np.float32)))

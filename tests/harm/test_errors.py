@@ -115,8 +115,8 @@ def test_a_full_disk(tmp_path: Path) -> None:
         "from tests.harm.networks import Setting, run\n"
         "print([run('mlp', Setting())['losses'] for _ in range(6)])\n"
     )
-    root = str(Path(__file__).parents[2])
-    env = dict(os.environ, PYTHONPATH=root)
+    root = Path(__file__).parents[2]
+    env = dict(os.environ, PYTHONPATH=f"{root / 'src'}{os.pathsep}{root}")
     plain = subprocess.run(
         [sys.executable, "train.py"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120
     )

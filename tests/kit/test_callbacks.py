@@ -40,6 +40,8 @@ from tensight.kit.backend import backend_of
 from tensight.kit.summaries import table
 from tests.kit.nets import BATCHES, FRAMEWORKS, training
 
+ROOT = Path(__file__).parents[2]
+
 both = pytest.mark.parametrize("framework", FRAMEWORKS)
 
 
@@ -404,7 +406,7 @@ def test_a_session_sees_losses_as_they_are_and_updates_that_are_left_out(framewo
     done = subprocess.run(
         [sys.executable, "-m", "tensight", "run", "--no-page", "--no-rewind", "--run-dir", "out", "train.py"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=280,

@@ -184,11 +184,11 @@ print(sorted(seen), hooks.calls)
 @both
 def test_in_a_session_networks_that_come_later_are_meant_too(framework: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(EARLY.replace("FRAMEWORK", framework))
-    root = str(Path(__file__).parents[2])
+    root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-m", "tensight", "run", "--no-page", "--no-rewind", "--run-dir", "out", "train.py"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=280,

@@ -44,6 +44,20 @@ def test_a_weight_that_is_minus_infinity_is_called_so():
     assert found.title == "fc.bias is assigned -inf"
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (replay("sinh", dtype="float32", in__0__max=2.0, in__0__min=-99.0, bad=1, bad_neg_inf=1), "the result is -inf"),
+        (replay("exp", dtype="float32", in__0__max=99.0, bad=1, bad_neg_inf=0), "the result is inf"),
+        (replay("bmm", dtype="float16", bad=3, bad_nan=1, bad_neg_inf=2, in__0__min=-900.0), "become -inf"),
+    ],
+)
+def test_an_overflow_says_to_which_side(given, said):
+    found = explain(given)
+    assert found is not None
+    assert f"{said} (overflow)" in found.why
+
+
 def test_numbers_that_bear_nothing_out_give_no_reason():
     assert explain(replay("relu", bad=1, bad_nan=1)) is None
 

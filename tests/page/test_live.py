@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tensight.store import Reader
@@ -31,7 +32,7 @@ class Training:
     """A training in a process of its own, and what it says."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        environment = {**os.environ, "TENSIGHT_TOKEN": TOKEN, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "TENSIGHT_TOKEN": TOKEN, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
         command = [sys.executable, "-m", "tests.page.training", str(folder), *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env=environment, text=True)
         self.said: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -204,6 +205,29 @@ def test_a_paused_training_goes_on_when_its_server_is_killed(tmp_path: Path, wat
             pass
         expect(page.get_by_text("server gone, trying again")).to_be_visible()
         steps_on(tmp_path / "lenet-7")
+
+
+@pytest.mark.parametrize("how", ["continue", "stop"])
+def test_a_paused_training_does_not_wait_for_ever_when_its_page_was_closed(
+    tmp_path: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setenv("TENSIGHT_LEAVE", "1")
+    with training(tmp_path / "lenet-7", "--on-leave", how) as running:
+        page = watched.page()
+        page.goto(running.until("url")["url"])
+        state(page, "running")
+        page.get_by_role("button", name="Pause").click()
+        state(page, "paused")
+        time.sleep(2)  # while a page is open the time does not run
+        state(page, "paused")
+        page.close()
+        if how == "stop":
+            ended = running.until("ended")
+            assert (ended["ended"], ended["reason"]) == ("stopped", "nobody was there for 1 s")
+        else:
+            while "nobody was there for 1 s: the training goes on" not in running.until("said")["said"]:
+                pass
+            steps_on(tmp_path / "lenet-7")
 
 
 def test_a_training_runs_on_when_its_server_is_killed(tmp_path: Path, watched: Watched) -> None:

@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--pace", type=float, default=0.02)
     parser.add_argument("--on-hit")
     parser.add_argument("--on-finding")
+    parser.add_argument("--on-leave", default="continue")
     parser.add_argument("--grace", type=float, default=30.0)
     parser.add_argument("--no-recommended", action="store_true")
     parser.add_argument("--wait-for-page", action="store_true")
@@ -72,6 +73,7 @@ def main() -> None:
         lambda text: say(said=text),
         on_finding=cast("Any", asked.on_finding),
         on_hit=cast("Any", asked.on_hit),
+        on_leave=cast("Any", asked.on_leave),
         grace=asked.grace,
     )
     say(url=address.url, port=address.port, token=address.token, pid=os.getpid())

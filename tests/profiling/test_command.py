@@ -94,6 +94,10 @@ def test_modules_memory_and_timeline_are_there(taken):
     whole = next(module for module in profile.modules if module.path == "")
     assert whole.forward > 0
     assert whole.backward > 0
+    own = {module.path: (module.own_forward, module.own_backward) for module in profile.modules}
+    assert all(seconds > 0 for seconds in own["0"])  # a layer's own time, and what it hands on to those inside
+    assert sum(forward for forward, _ in own.values()) == pytest.approx(whole.forward)
+    assert sum(backward for _, backward in own.values()) == pytest.approx(whole.backward)
     assert profile.memory.peak > 0
     assert profile.memory.owners
     assert {span.kind for span in profile.spans} == {"step", "part", "operator"}

@@ -112,7 +112,8 @@ def record() -> None:
     """A run under each name that pages use, with the tensors of its first steps, and a batch."""
     Path("train.py").write_text(TRAIN, encoding="utf-8")
     words = ["run", "--no-page", "--run-dir", "runs/train-1", "--steps", "0-5", "--budget", "100", "train.py"]
-    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    root = Path(__file__).parents[2]
+    environ = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
     subprocess.run([sys.executable, "-m", "tensight", *words], check=True, timeout=400, env=environ)
     for name in ("torch", "a", "b", "big", "lenet-1"):
         os.symlink("train-1", f"runs/{name}")

@@ -37,6 +37,12 @@ REACTIONS = click.Choice(["pause", "stop", "continue"])
     "--on-hit", type=REACTIONS, default=None, help="What a hit of your own watchpoints does. Default as above."
 )
 @click.option(
+    "--on-leave",
+    type=REACTIONS,
+    default="continue",
+    help="What a paused training does when no page has been open for 10 minutes. Default: continue.",
+)
+@click.option(
     "--watch",
     "specs",
     multiple=True,
@@ -77,6 +83,7 @@ def run(
     module: bool,
     on_finding: str | None,
     on_hit: str | None,
+    on_leave: str,
     specs: tuple[str, ...],
     watch_file: Path | None,
     no_recommended: bool,
@@ -134,6 +141,7 @@ def run(
         recommended=not no_recommended,
         on_finding=on_finding or "auto",  # type: ignore[arg-type]
         on_hit=on_hit or "auto",  # type: ignore[arg-type]
+        on_leave=on_leave,  # type: ignore[arg-type]
         stop_for=frozenset(stop_for),
         rewind=rewind,
         guard=guard,

@@ -176,6 +176,23 @@ def _loss(s: Suspect) -> str:
     return "predictions and targets agree, the loss does not: another loss function, reduction or weighting"
 
 
+def _gradient_of_one(s: Suspect) -> str:
+    """A weight that gets a gradient in one run alone, of two that both have looked at gradients in this step."""
+    got = []
+    for side, info in ((s.a, s.moment.a), (s.b, s.moment.b)):
+        seen = {(one.node, one.slot) for one, _ in side.observations(s.moment.step) if one.kind == "gradient"}
+        if not seen:
+            return ""
+        got.append((info.node, info.slot) in seen)
+    if got[0] == got[1]:
+        return ""
+    with_it, without = ("A", "B") if got[0] else ("B", "A")
+    return (
+        f"it gets a gradient in {with_it} and none in {without}: a detach(), no_grad or frozen parameter in {without},"
+        " or a loss that does not depend on it"
+    )
+
+
 def _update(s: Suspect) -> str:
     if s.moment.stage != "update":
         return ""
@@ -187,6 +204,8 @@ def _update(s: Suspect) -> str:
         if any({one.a, one.b} == {"Adam", "AdamW"} for one in parts if one.what == "optimizer"):
             said += ": another form of weight_decay, which AdamW takes off the weights and Adam adds to the gradients"
         return said
+    if one_sided := _gradient_of_one(s):
+        return one_sided
     return (
         "gradients agree and the updated weights do not: another form of weight decay, learning rate, "
         "clipping or optimizer"

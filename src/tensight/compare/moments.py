@@ -39,6 +39,11 @@ class Moment(msgspec.Struct, frozen=True):
     def module(self) -> str:
         return self.a.node
 
+    @property
+    def same(self) -> bool:
+        """Whether both saw the same to the last bit; a statistic that is NaN, as of values too large to add up, is."""
+        return self.stats_a == self.stats_b or repr(self.stats_a) == repr(self.stats_b)
+
 
 STAGES = ("start", "input", "forward", "backward", "update")
 
@@ -68,6 +73,11 @@ def stage_of(info: TensorInfo, seen: Observation) -> str:
     if info.kind in ("input", "target"):
         return "input"
     return "backward" if "gradient" in info.kind else "forward"
+
+
+def has_tensors(side: Side, step: int) -> bool:
+    """Whether a step of a run holds anything that could be compared, whatever the other run has."""
+    return any(key_of(info, seen, info.node) is not None for info, seen in side.observations(step))
 
 
 def of_step(a: Side, b: Side, step: int, alignment: Alignment) -> Iterator[Moment]:

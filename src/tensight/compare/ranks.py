@@ -10,7 +10,7 @@ import msgspec
 
 from tensight.compare.alignment import align
 from tensight.compare.moments import STAGES
-from tensight.compare.recordings import compare_runs
+from tensight.compare.recordings import NOTHING_RECORDED, compare_runs
 from tensight.compare.result import Comparison, Divergence
 from tensight.compare.resuming import restored
 from tensight.compare.sides import Side
@@ -19,7 +19,7 @@ from tensight.runs import Run
 from tensight.store import Reader
 from tensight.workers import Here, Workers
 
-_WORST = ("not_comparable", "different", "rounding", "identical")
+_WORST = ("different", "not_comparable", "rounding", "identical")  # a difference that was found is one
 
 
 def compare_ranks(
@@ -88,7 +88,16 @@ def _ranks(run: Run) -> str:
 
 
 def _together(found: Mapping[int, Comparison]) -> Comparison:
-    """The comparisons of all ranks as one: the earliest divergence first."""
+    """The comparisons of all ranks as one: the earliest divergence first.
+
+    A rank of which neither run has anything, such as one that was killed at its start, does not count.
+    """
+    empty = [rank for rank, one in found.items() if one.reason == NOTHING_RECORDED]
+    left_out = ""
+    if 0 < len(empty) < len(found):
+        were = "rank {} was" if len(empty) == 1 else "ranks {} were"
+        left_out = f"{were.format(', '.join(map(str, empty)))} left out: {NOTHING_RECORDED}"
+        found = {rank: one for rank, one in found.items() if rank not in empty}
     faults = [msgspec.structs.replace(fault, rank=rank) for rank, one in found.items() for fault in one.faults]
     faults.sort(key=_when)
     verdict = min((one.verdict for one in found.values()), key=_WORST.index)
@@ -102,7 +111,7 @@ def _together(found: Mapping[int, Comparison]) -> Comparison:
         faults[0] if faults else None,
         faults,
         rows,
-        "; ".join(dict.fromkeys(one.reason for one in found.values() if one.reason)),
+        "; ".join(dict.fromkeys(reason for reason in (*(one.reason for one in found.values()), left_out) if reason)),
         first.steps,
         losses=first.losses,
         resumed=first.resumed,

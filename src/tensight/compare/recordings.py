@@ -12,7 +12,7 @@ import numpy as np
 from tensight.compare import losses, noise, preflight
 from tensight.compare.alignment import Alignment, align, dialect
 from tensight.compare.causes import Suspect, likely
-from tensight.compare.moments import Moment, of_step
+from tensight.compare.moments import Moment, has_tensors, of_step
 from tensight.compare.noise import MARGIN, Distance, Floor
 from tensight.compare.operators import first_operator
 from tensight.compare.preflight import Difference, start_differs
@@ -23,6 +23,7 @@ from tensight.records import Stats, TensorInfo
 from tensight.workers import Here, Workers
 
 Array = np.ndarray[Any, Any]
+NOTHING_RECORDED = "neither run has recorded a tensor that could be compared"
 _MOST_ROWS = 2000
 _TELLING = 0.3  # times the floor: enough where a module's settings are known to differ
 _MOVED = 0.3  # of a full update: more is not the doing of eps
@@ -41,7 +42,7 @@ def compare_runs(
     walk = _Walk(a, b, alignment, workers or Here())
     first_moments = list(of_step(a, b, steps[0], alignment))
     if not first_moments:
-        return _nothing("no module, parameter or loss of one run could be found in the other: give a mapping file")
+        return _nothing(_why_no_moments(a, b, steps[0]))
     walk.preflight = preflight.check(a, b, alignment, first_moments)
     for step in steps:
         walk.step(step, first_moments if step == steps[0] else list(of_step(a, b, step, alignment)))
@@ -72,6 +73,16 @@ def compare_runs(
         losses=curve,
         aligned=[one for one in alignment.pairs.values() if one.how == "order"],
     )
+
+
+def _why_no_moments(a: Side, b: Side, step: int) -> str:
+    """Names that do not fit are the user's to map; what was not recorded, nobody can."""
+    empty = [name for name, side in (("A", a), ("B", b)) if not has_tensors(side, step)]
+    if len(empty) == 2:
+        return NOTHING_RECORDED
+    if empty:
+        return f"{empty[0]} has recorded no tensor that could be compared"
+    return "no module, parameter or loss of one run could be found in the other: give a mapping file"
 
 
 def _nothing(reason: str) -> Comparison:
@@ -129,7 +140,7 @@ class _Walk:
             distance = self._distance(moment, floor, scale, kept)
             error = distance.error if math.isfinite(distance.error) else 1e30
             exact = self.exact
-            if moment.stats_a != moment.stats_b:
+            if not moment.same:
                 self.exact = False
             explained = level
             if kind in ("output", "activation") and (moment.module, moment.a.call) in into:
@@ -293,7 +304,7 @@ class _Walk:
         """`verdict` is 'different', 'follows' from what the module was given, or '' inside the noise."""
         if len(self.rows) >= _MOST_ROWS:
             return
-        same = moment.stats_a == moment.stats_b
+        same = moment.same
         row: dict[str, Any] = {
             "step": moment.step,
             "phase": moment.stage,

@@ -5,6 +5,7 @@ waiting ──step began──▶ running ──pause──▶ pausing ──ste
                           │  └──finding, hit, goal reached──────────▶│
                           └──continue, step, next node, run to node──┘
 any of these ──terminate──▶ stopping ──▶ ended
+paused ──nobody there any more──▶ running, or stopping where that was asked for
 any but ended ──link broken (seen by the server)──▶ lost ──link again──▶ what the training says
 """
 
@@ -105,9 +106,12 @@ class Machine(msgspec.Struct, frozen=True):
             return here._with("running", until=self.until, node_goal=self.node_goal)
         return here
 
-    def abandoned(self) -> Machine:
-        """Nobody is there any more to command: what is paused goes on, what should pause does not."""
-        return self._run() if self.state in ("waiting", "running", "pausing", "paused") else self
+    def abandoned(self, stop: str = "") -> Machine:
+        """Nobody is there any more to command: what is paused goes on, what should pause does not; with `stop`, which
+        says why, the script ends instead."""
+        if self.state not in ("waiting", "running", "pausing", "paused"):
+            return self
+        return self._with("stopping", reason=stop) if stop else self._run()
 
     def over(self) -> Machine:
         return self._with("ended", reason=self.reason if self.state == "stopping" else "")

@@ -103,6 +103,11 @@ class Given:
         return (f"{otherwise}: {line}" if line else otherwise, *more)
 
 
+def _infinity(given: Given) -> str:
+    """Where values overflowed to."""
+    return bad_kind(0, given.number("bad") - given.number("bad_nan"), given.number("bad_neg_inf"))
+
+
 def _log(given: Given) -> Reason | None:
     name = given.name
     if name == "log1p":
@@ -166,7 +171,7 @@ def _sqrt(given: Given) -> Reason | None:
             NUMERIC,
             "gradient of sqrt at zero",
             f"sqrt has an infinite slope at 0; {zeros}. The forward value is fine, but the backward pass divides by 0,"
-            " and the gradient becomes inf, or NaN where it meets a 0",
+            " and the gradient becomes infinite, or NaN where it meets a 0",
             given.fix("sqrt", "x + 1e-12", "add a small constant inside the root"),
         )
     return None
@@ -292,7 +297,7 @@ def _exp(given: Given) -> Reason | None:
         NUMERIC,
         f"{given.name} overflows",
         f"{given.name} of {largest:.4g} does not fit into {given.dtype}, where {given.name} ends at about {limit:.4g};"
-        " the result is inf (overflow)",
+        f" the result is {_infinity(given)} (overflow)",
         given.fix(
             given.name,
             f"x.clamp(max={0.9 * limit:.0f})",
@@ -441,8 +446,8 @@ def _overflow(given: Given) -> Reason | None:
             "fp16_overflow",
             "precision",
             f"{given.name} overflows float16",
-            f"{given.name} runs in half precision (float16), which ends at 65504; {what} larger than that become inf"
-            f" (overflow). The largest value it was given is {largest:.4g}",
+            f"{given.name} runs in half precision (float16), which ends at 65504; {what} larger than that become"
+            f" {_infinity(given)} (overflow). The largest value it was given is {largest:.4g}",
             (
                 "do this operation in float32: leave out .half(), or put .float() before it; bfloat16 has the range",
                 "or scale the values down first; under autocast use a GradScaler",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tensight.diagnosis.engine import Engine
+from tensight.diagnosis.words import bad_kind
 from tensight.records import Evidence, Finding, Network, Observation, StepRecord, TensorInfo, Where
 
 _OPERATORS = ("operator", "operator_gradient", "activation")
@@ -51,7 +52,7 @@ class Conclusions:
 
     def _operator(self, step: int, made: Observation, given: Sequence[Observation]) -> Finding:
         info = self._tensors[made.tensor]
-        what = "NaN" if made.stats.nan else "Inf"
+        what = bad_kind(made.stats.nan, made.stats.inf, made.stats.neg_inf)
         name = " ".join(filter(None, (info.node, info.op)))
         count = f"{made.stats.bad} of {made.stats.count} values of its result are not finite"
         if not given:

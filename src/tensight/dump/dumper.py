@@ -151,14 +151,15 @@ class Dumper:
         self._flush()
 
     def close(self, graphs: Sequence[Graph] = ()) -> None:
-        """Everything is written when this returns; `graphs` are those of the run."""
+        """Everything is written when this returns, unless the disk hangs; `graphs` are those of the run."""
         if os.getpid() != self._pid:
             return
         self._flush()
+        if not self.output.close():
+            return
         if self._begun:
             for graph in graphs:
                 self._write_graph(graph)
-        self.output.close()
         self._settle()
 
     def _settle(self) -> None:

@@ -16,6 +16,7 @@ from tensight.dump.direct import BLOCK, Direct
 
 Array = np.ndarray[Any, Any]
 _PILE = 8 << 20  # bytes: waking the thread for each tensor costs the training more than the writing
+_HUNG = 60.0  # seconds without a file written after which a disk is not waited for at the end of a training
 _LONGEST_REST = 0.2  # seconds until what is less than a pile is written too
 _MAGIC = b"\x93NUMPY\x01\x00"
 
@@ -28,11 +29,11 @@ class File(NamedTuple):
 
 
 class Output(Protocol):
-    """Takes files; `trouble` says what was not written."""
+    """Takes files; `trouble` says what was not written, `close` whether the disk still answers."""
 
     def put(self, file: File) -> None: ...
     def append(self, path: Path, text: str) -> None: ...
-    def close(self) -> None: ...
+    def close(self) -> bool: ...
     def trouble(self) -> list[str]: ...
 
 
@@ -106,8 +107,9 @@ class Synchronous:
     def append(self, path: Path, text: str) -> None:
         self._texts.append(path, text)
 
-    def close(self) -> None:
+    def close(self) -> bool:
         """Nothing is left to do: all was written when it came."""
+        return True
 
     def trouble(self) -> list[str]:
         return self._written.words()
@@ -115,13 +117,15 @@ class Synchronous:
 
 class Asynchronous:
     """Writes in a thread. The queue holds at most `limit` bytes; a file that finds no room within `patience` seconds,
-    counted over a whole step, is dropped and said so.
+    counted over a whole step, is dropped and said so. At the end a disk that writes nothing for `hung` seconds is given
+    up, so that it does not hold the user's program.
     """
 
-    def __init__(self, limit: int, patience: float) -> None:
+    def __init__(self, limit: int, patience: float, hung: float = _HUNG) -> None:
         self._written = Written()
         self._limit = limit
         self._patience = patience
+        self._hung = hung
         self._left = patience
         self._waiting: deque[File | tuple[Path, str]] = deque()
         self._held = 0
@@ -129,8 +133,11 @@ class Asynchronous:
         self._due = False  # there is enough to do
         self._changed = threading.Condition()
         self._closed = False
+        self._done = 0
         self.dropped = 0
         self.dropped_bytes = 0
+        self.given_up = 0  # files and lines that a disk which hangs was not waited for, the one under way included
+        self.given_up_bytes = 0
         self.waited = 0.0
         self._thread = threading.Thread(target=self._work, name="tensight dump", daemon=True)
         self._thread.start()
@@ -158,19 +165,35 @@ class Asynchronous:
             self._waiting.append((path, text))
             self._wake()
 
-    def close(self) -> None:
-        """Wait until everything that was taken is written."""
+    def close(self) -> bool:
+        """Wait until everything that was taken is written, as long as the disk gets on; False when it does not."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        self._thread.join()
+        while self._thread.is_alive():
+            done = self._done
+            self._thread.join(self._hung)
+            with self._changed:
+                if self._done != done or not self._thread.is_alive():
+                    continue
+                self.given_up = len(self._waiting) + 1
+                self.given_up_bytes = self._held
+                self._waiting.clear()  # should the disk come back, nothing more is begun
+                return False
+        return True
 
     def trouble(self) -> list[str]:
+        one = self.given_up == 1
+        hung = (
+            f"{self.given_up} file{'' if one else 's'} of the dump ({self.given_up_bytes:,} bytes)"
+            f" {'was' if one else 'were'} not written, and the last one may be cut off: the disk has written nothing"
+            f" for {self._hung:.0f} s"
+        )
         dropped = (
             f"{self.dropped} tensors ({self.dropped_bytes:,} bytes) were not dumped: the disk did not keep up and the "
             f"queue of {self._limit:,} bytes was full; dump less, or raise async_dump_settings.queue_mb"
         )
-        return [*([dropped] if self.dropped else []), *self._written.words()]
+        return [*([dropped] if self.dropped else []), *([hung] if self.given_up else []), *self._written.words()]
 
     def _room(self, size: int) -> bool:
         """Wait for room, for what is left of this step's patience."""
@@ -209,6 +232,7 @@ class Asynchronous:
                     self._changed.notify_all()
             else:
                 texts.append(*job)
+            self._done += 1
 
 
 class _Texts:

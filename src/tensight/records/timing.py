@@ -76,7 +76,10 @@ class LoopLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ModuleTime(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A module: seconds of the located steps inside it, forward and backward, with and without those inside."""
+    """A module: seconds of the located steps inside it, forward and backward, with and without those inside.
+
+    MindSpore runs a backward pass as one call: of its cells only the forward times are known.
+    """
 
     path: str
     type: str = ""

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 from tensight.capture.companion import Companion
 from tensight.capture.recorder import Recorder
 from tensight.control import address, launch, prompt
-from tensight.control.commands import AddWatchpoint, ChangeWatchpoint, Command, Mute, RemoveWatchpoint
+from tensight.control.commands import (
+    AddWatchpoint,
+    ChangeWatchpoint,
+    Command,
+    Continue,
+    Driving,
+    Mute,
+    RemoveWatchpoint,
+)
+from tensight.control.lease import Lease, patience
 from tensight.control.link import Link
 from tensight.control.machine import Machine
 from tensight.control.messages import BY_HAND, Answer, Hello, Request, Status, Wish
@@ -21,12 +31,10 @@ from tensight.errors import TensightError
 from tensight.records import Finding, Hit, RunEnd, RunInfo, StepRecord, Watchpoint
 from tensight.records.audit import Who
 from tensight.session import auditing
-from tensight.session.settings import rank, ranks
+from tensight.session.settings import Policy, rank, ranks
 
 if TYPE_CHECKING:
     from tensight.session.session import Session
-
-Policy = Literal["pause", "stop", "continue"]
 
 GRACE = 30.0
 """Seconds a paused training waits for a server that is gone before it goes on by itself."""
@@ -118,6 +126,7 @@ def _controlling(session: Session, say: Callable[[str], None]) -> Controlling:
         say,
         on_finding=None if settings.on_finding == "auto" else settings.on_finding,
         on_hit=None if settings.on_hit == "auto" else settings.on_hit,
+        on_leave=settings.on_leave,
         ask_terminal=info.rank == 0,
         muted=settings.muted,
         ranks=lambda: info.ranks,
@@ -129,7 +138,8 @@ class Controlling(Companion):
     """A companion that holds the training's state and follows commands in the training's own thread.
 
     `stop` ends the script cleanly; it is called at a step's end and may raise what the session ends a script with.
-    `on_finding` and `on_hit` None mean: pause while a page looks on, otherwise go on.
+    `on_finding` and `on_hit` None mean: pause while a page looks on, otherwise go on. `on_leave` is what a paused
+    training does when nobody has been there for `leave` seconds: `pause` means that it waits for as long as it takes.
     """
 
     def __init__(
@@ -141,7 +151,9 @@ class Controlling(Companion):
         *,
         on_finding: Policy | None = None,
         on_hit: Policy | None = None,
+        on_leave: Policy = "continue",
         grace: float = GRACE,
+        leave: float | None = None,
         ask_terminal: bool = False,
         muted: Collection[str] = (),
         tidy: Callable[[], None] = lambda: None,
@@ -157,7 +169,12 @@ class Controlling(Companion):
         self._say = say
         self._on_finding = on_finding
         self._on_hit = on_hit
+        self._on_leave = on_leave
         self._grace = grace
+        self._leave = patience() if leave is None else leave
+        self._lease = Lease()
+        self._unasked = False  # whether the pause was asked for beforehand, and so perhaps while nobody was there
+        self._typed = False  # whether the terminal is what drives: it let the training run to where it pauses
         self._terminal = prompt.Terminal(say) if ask_terminal and sys.stdin.isatty() else None
         self._muted = set(muted)
         self._told = 0.0
@@ -190,6 +207,7 @@ class Controlling(Companion):
         if self._ranks() > 1:
             pause = self._with_others(record.step, pause)
         before = self.machine.state
+        self._unasked = bool(pause) and pause != BY_HAND and self._pauses_unattended()
         self.machine = self.machine.step_ended(record.step, pause, stop)
         if pause and self.machine.state == "paused":
             auditing.note("page" if pause == BY_HAND else "tensight", "pause", pause)
@@ -265,6 +283,9 @@ class Controlling(Companion):
         terminal = self._terminal
         if terminal is not None:
             terminal.ask()
+        self._lease = Lease(self._leave, None if self._unasked else began)
+        self._unasked = False
+        self._look()
         while self._is_paused():
             if terminal is None:
                 self._link.wait(self._patience())
@@ -274,15 +295,44 @@ class Controlling(Companion):
                 if command is not None:
                     self._obey(command, "terminal")
             self._follow()
-            lost = self._link.lost_since
-            if lost is not None and time.monotonic() - lost >= self._grace:
-                self._say(f"the server is gone for {self._grace:.0f} s: the training goes on")
-                self.machine = self.machine.abandoned()
-                auditing.note("tensight", "continue", "the server is gone")
+            self._look()
+            if self._is_paused():
+                self._abandon()
         self._link.meeting.forget()
         self._settle()
         self.paused_seconds += time.monotonic() - began
         self._tell()
+
+    def _look(self) -> None:
+        """See whether somebody is there."""
+        before, now = self._lease, time.monotonic()
+        # of several ranks only the first has a terminal: the others would go on without it
+        typing = self._typed and self._ranks() == 1 and self._terminal is not None and bool(self._terminal.descriptors)
+        self._lease = before.at(now, there=self._link.pages > 0 or typing)
+        if before.there and not self._lease.there and self._link.connected and self._on_leave != "pause":
+            what = "stops" if self._on_leave == "stop" else "goes on"
+            self._say(f"no page is open any more: the training {what} in {self._leave:.0f} s, unless one is opened")
+
+    def _abandon(self) -> None:
+        """Go on, or stop, when nobody could end this pause any more."""
+        now, lost = time.monotonic(), self._link.lost_since
+        if lost is not None and now - lost >= self._grace:
+            why = f"the server is gone for {self._grace:.0f} s"
+        elif self._on_leave != "pause" and self._lease.left(now) <= 0:
+            why = f"nobody was there for {self._leave:.0f} s"
+        else:
+            return
+        stop = self._on_leave == "stop"
+        self._say(f"{why}: the training {'stops' if stop else 'goes on'}")
+        self.machine = self.machine.abandoned(why if stop else "")
+        if not stop:
+            auditing.note("tensight", "continue", why)
+
+    def _pauses_unattended(self) -> bool:
+        """Whether a pause may have been asked for beforehand: then it waits for whoever will come."""
+        return "pause" in (self._on_finding, self._on_hit) or any(
+            one.action == "pause" for one in self._desk.watchpoints
+        )
 
     def _is_paused(self) -> bool:
         return self.machine.state == "paused"
@@ -293,14 +343,17 @@ class Controlling(Companion):
         return lost is None or (not self._link.refused and time.monotonic() - lost < self._grace)
 
     def _patience(self) -> float:
-        """How long to sleep: for ever while the server is there, otherwise until the grace time is over."""
-        lost = self._link.lost_since
-        return 60.0 if lost is None else max(0.05, self._grace - (time.monotonic() - lost))
+        """How long to sleep: until the server, or whoever was there, is gone for too long."""
+        now, lost = time.monotonic(), self._link.lost_since
+        grace = math.inf if lost is None else self._grace - (now - lost)
+        leave = math.inf if self._on_leave == "pause" else self._lease.left(now)
+        return max(0.05, min(60.0, grace, leave))
 
     def _follow(self) -> None:
         """Follow every command that has come."""
         for message in self._link.receive():
             if isinstance(message, Request):
+                self._lease = self._lease.spoken(time.monotonic())
                 self._link.send(Answer(message.id, self._obey(message.command, message.who)))
         if self._link.refused and not self._said_refused:
             self._said_refused = True
@@ -320,6 +373,8 @@ class Controlling(Companion):
                 self._mute(command)
         except TensightError as error:
             return str(error)
+        if isinstance(command, Driving):
+            self._typed = who == "terminal" and not isinstance(command, Continue)
         auditing.note_command(who, command)
         self._tell(watchpoints=isinstance(command, AddWatchpoint | ChangeWatchpoint | RemoveWatchpoint))
         return ""

@@ -37,7 +37,8 @@ def controlling_child(session: Session) -> list[Companion]:
 
     link = Link(partial(address.find_beside, session.folder), hello).start()
     desk = RecorderDesk(session.recorder)
-    return [Controlling(link, desk, session.recorder.stop, ranks=partial(rank_count, session))]
+    leave = session.settings.on_leave
+    return [Controlling(link, desk, session.recorder.stop, on_leave=leave, ranks=partial(rank_count, session))]
 
 
 def rank_count(session: Session) -> int:

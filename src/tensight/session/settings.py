@@ -15,6 +15,7 @@ from tensight.dump.settings import DumpSettings
 from tensight.errors import UsageError
 from tensight.records import Level, Watchpoint
 
+Policy = Literal["pause", "stop", "continue"]
 Reaction = Literal["pause", "stop", "continue", "auto"]  # auto: pause while a page is connected, otherwise continue
 
 SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -35,6 +36,7 @@ class Settings:
     recommended: bool = True
     on_finding: Reaction = "auto"
     on_hit: Reaction = "auto"
+    on_leave: Policy = "continue"
     stop_for: frozenset[str] = frozenset()  # categories and faults that end the script, whatever `on_finding` says
     rewind: bool = True
     guard: bool = False

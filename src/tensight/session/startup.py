@@ -26,7 +26,8 @@ FOLDER = Path(__file__).parent / "site"
 def offer(folder: Path, settings: Settings) -> None:
     """Let processes that are started from here on take part in the run."""
     os.environ[RUN] = str(folder.resolve())
-    os.environ[OPTIONS] = json.dumps({"budget": settings.budget, "level": settings.level})
+    options = {"budget": settings.budget, "level": settings.level, "on_leave": settings.on_leave}
+    os.environ[OPTIONS] = json.dumps(options)
     path = os.environ.get("PYTHONPATH", "")
     if str(FOLDER) not in path.split(os.pathsep):
         os.environ["PYTHONPATH"] = str(FOLDER) + (os.pathsep + path if path else "")
@@ -42,6 +43,7 @@ def begin() -> None:
         command=tuple(sys.argv),
         budget=float(options.get("budget", 5.0)),
         level=options.get("level", "watch"),
+        on_leave=options.get("on_leave", "continue"),
         dump=dump_settings.from_environment(),
     )
     session = Session(settings, Terminal(quiet=True, findings=False), child_companions, folder=Path(folder))

@@ -38,6 +38,7 @@ class Terminal:
         self._shown = 0
         self._hits = 0
         self._speed = 0.0
+        self._norm: float | None = None
         self._said: dict[str, str] = {}  # findings that were said → by which title
         self.first_to_say: Callable[[str], bool] = lambda words: True  # no other rank has said this before
         self.page_of: Callable[[Finding], str] = lambda finding: ""  # where the page shows a finding
@@ -80,15 +81,16 @@ class Terminal:
         pieces = [f"step {record.step}"]
         if record.loss is not None:
             pieces.append(f"loss {record.loss:.5g}")
-        norm = record.scalars.get("gradient_norm")
-        if norm is not None:
-            pieces.append(f"gradient norm {norm:.3g}")
+        # of steps that are watched lightly it is not known: a line that came and went could not be read
+        self._norm = record.scalars.get("gradient_norm", self._norm)
+        if self._norm is not None:
+            pieces.append(f"gradient norm {self._norm:.3g}")
         if self._speed:
             pieces.append(f"{self._speed:.1f} steps/s")
         if cost is not None:
             pieces.append(f"watching {100 * (cost - 1):.1f} %")
         if self.memory:
-            pieces.append(f"rewind {self.memory / 2**20:.0f} MB")
+            pieces.append(f"rewind holds {max(1, round(self.memory / 2**20))} MB")
         text = "  ".join(pieces)[: self._width() - 1]  # a line that wraps could not be taken away again
         self._stream.write("\r" + text + " " * max(0, self._shown - len(text)))
         self._stream.flush()

@@ -12,7 +12,7 @@ from tensight.diagnosis.losses import CLASS_LOSSES, LossSite
 from tensight.diagnosis.reasons import operator_name
 from tensight.diagnosis.rule import Fact, Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE, bad_values, beside_values, fed_bad, given_outside, replay_of
-from tensight.diagnosis.words import median, number, plural, where
+from tensight.diagnosis.words import bad_kind, median, number, plural, where
 from tensight.records import Finding, Observation, Source, TensorInfo
 
 HUGE_INPUT = 1e3
@@ -104,7 +104,7 @@ class NanInInput(Rule):
         said = f" (batch {index} of the loader)" if index is not None else ""
         what = "target" if target else "input"
         count = bad_values(one.stats) if one is not None else "NaN or inf values"
-        kind = "NaN" if one is None or one.stats.nan else "inf"
+        kind = "NaN" if one is None else bad_kind(one.stats.nan, one.stats.inf, one.stats.neg_inf)
         reached = "" if bad.answer else " (outputs, loss, gradients, weights)"
         then = ["the loss", "gradients", "every weight"] if bad.loss else []
         return [

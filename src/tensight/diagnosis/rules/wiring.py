@@ -384,6 +384,9 @@ class DetachBreaksGraph(Rule):
         module = place or cut[0].parameter.module
         whole = after in case.networks and after != network
         front = network if whole else called(module)
+        modules = list(dict.fromkeys(called(entry.parameter.module) for entry in cut))
+        holders = network if whole else called(place) if place else some(modules)
+        last = front if whole or place else modules[-1]
         return self.finding(
             f"no gradient reaches {front}",
             confidence=0.92,
@@ -395,7 +398,7 @@ class DetachBreaksGraph(Rule):
                 op=op,
                 network=network,
             ),
-            why=f"{plural(len(cut), 'trainable parameter')} of {front} ({names}) never receive a gradient in"
+            why=f"{plural(len(cut), 'trainable parameter')} of {holders} ({names}) never receive a gradient in"
             f" {plural(case.deep_steps, 'observed step')}, although {front} runs in forward and"
             f" {called(after)} {'behind' if self._behind(case, network, cut, after) else 'beside'} it"
             " is trained: the graph is cut between them, as detach(), .data, torch.no_grad() or a conversion to"
@@ -406,7 +409,7 @@ class DetachBreaksGraph(Rule):
                 ("observed steps", case.deep_steps),
             ],
             fix=(
-                f"remove the detach() (or .data, no_grad) between {front} and {called(after)}",
+                f"remove the detach() (or .data, no_grad) between {last} and {called(after)}",
                 f"or, if it is meant, freeze it: {network if whole else module or 'model'}.requires_grad_(False), and"
                 " leave it out of the optimizer",
             ),

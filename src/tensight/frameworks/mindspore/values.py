@@ -10,6 +10,7 @@ import numpy as np
 from mindspore import Tensor
 
 from tensight.frameworks.adapter import Array
+from tensight.frameworks.memory import OUT_OF_MEMORY, is_lack_of_memory
 from tensight.records import Needs, Stats
 from tensight.stats import native, reference
 
@@ -28,8 +29,8 @@ def view(tensor: Any) -> Array:
         raise Unjudged("no_value")
     try:
         return tensor.asnumpy()
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise Unjudged("dtype") from error
+    except (RuntimeError, TypeError, ValueError, MemoryError) as error:
+        raise Unjudged(OUT_OF_MEMORY if is_lack_of_memory(error) else "dtype") from error
 
 
 def widened(array: Array) -> Array:

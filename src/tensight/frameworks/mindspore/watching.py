@@ -8,6 +8,7 @@ from typing import Any
 from mindspore import Tensor
 
 from tensight.frameworks.adapter import Array, Sink
+from tensight.frameworks.memory import OUT_OF_MEMORY
 from tensight.frameworks.mindspore.values import Unjudged, copied, dtype_name, measured, view
 from tensight.frameworks.source import user_source
 from tensight.records import Depth, Kind, Needs, Phase, TensorInfo
@@ -70,14 +71,17 @@ class Watching:
         info = slot.info
         try:
             array = view(tensor)
+            if scale != 1.0:
+                array = array / array.dtype.type(scale)
+            if before is not None and before.shape != array.shape:
+                before = None
+            stats = measured(array, slot.needs(self.sink), before)
         except Unjudged as error:
             self.sink.unobserved(info.id, str(error), phase)
             return
-        if scale != 1.0:
-            array = array / array.dtype.type(scale)
-        if before is not None and before.shape != array.shape:
-            before = None
-        stats = measured(array, slot.needs(self.sink), before)
+        except MemoryError:
+            self.sink.unobserved(info.id, OUT_OF_MEMORY, phase)
+            return
         shape = tuple(array.shape)
         self.sink.observe(info.id, stats, phase, None if shape == info.shape else shape)
         if self.sink.keep_tensors and self.sink.wants(info.id):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import torch
 
+from tensight.frameworks.memory import OUT_OF_MEMORY, is_lack_of_memory
 from tensight.frameworks.torch import reductions
 from tensight.frameworks.torch.shards import PLAIN, local
 from tensight.records import Needs, Stats, Within
@@ -116,10 +117,15 @@ def one(tensor: torch.Tensor, needs: Needs = ORDINARY, before: torch.Tensor | No
         if code is not None and tensor.layout is _STRIDED and tensor.is_contiguous() and not tensor.is_neg():
             address = tensor.data_ptr()
             if address:  # nearly always we come to here
-                return native.contiguous(address, code, tensor.numel(), needs if needs.ranges else None)
+                try:
+                    return native.contiguous(address, code, tensor.numel(), needs if needs.ranges else None)
+                except MemoryError:
+                    raise CannotJudge(OUT_OF_MEMORY) from None
     answer = many((Job(tensor, needs, before, scale),))[0]
     if isinstance(answer, CannotJudge):
-        raise answer
+        raise CannotJudge(
+            answer.code
+        )  # one that a local holds would hold this frame, and the tensor, until a collection
     return answer
 
 
@@ -136,8 +142,8 @@ def many(jobs: Sequence[Job]) -> list[Stats | CannotJudge]:
             earlier = None
             if before is not None and before.shape == tensor.shape and before.dtype == tensor.dtype:
                 earlier = readable(before)
-        except CannotJudge as error:
-            answers[place] = error
+        except (CannotJudge, RuntimeError, MemoryError) as error:
+            answers[place] = _why(error)
             continue
         if not values.numel():
             answers[place] = Stats(0)
@@ -146,19 +152,43 @@ def many(jobs: Sequence[Job]) -> list[Stats | CannotJudge]:
             needs = scaled_needs(needs, scale)
         code = _CODES.get(values.dtype)
         if native is None or code is None or not values.is_cpu:
-            answers[place] = reductions.reduce(values, needs, earlier)
+            try:
+                answers[place] = reductions.reduce(values, needs, earlier)
+            except (RuntimeError, MemoryError) as error:
+                answers[place] = _why(error)
             continue
         items.append(_item(values, code, earlier))
         asked.append(needs if needs.ranges or earlier is not None else None)
         places.append(place)
         alive.append((values, earlier))
-    if items and native is not None:
-        for place, stats in zip(places, native.many(items, asked)):
+    if items:
+        for place, stats in zip(places, _by_kernel(items, asked)):
             answers[place] = stats
     for place, job in enumerate(jobs):
         if job.scale != 1.0 and isinstance(answers[place], Stats):
             answers[place] = unscaled(answers[place], job.needs, job.scale)
     return answers
+
+
+def _why(error: Exception) -> CannotJudge:
+    """Why a tensor cannot be judged, without the frames in which it was found out, which hold tensors; an error that
+    does not tell is raised on."""
+    if isinstance(error, CannotJudge):
+        return CannotJudge(error.code)
+    if is_lack_of_memory(error):
+        return CannotJudge(OUT_OF_MEMORY)
+    raise error
+
+
+def _by_kernel(items: list[Any], asked: list[Needs | None]) -> list[Stats | CannotJudge]:
+    """By one call; where memory is short one by one, so that only those are lost which it does not do for."""
+    assert native is not None
+    try:
+        return list(native.many(items, asked))
+    except MemoryError as error:
+        if len(items) == 1:
+            return [_why(error)]
+        return [answer for item, needs in zip(items, asked) for answer in _by_kernel([item], [needs])]
 
 
 def _item(values: torch.Tensor, code: int, before: torch.Tensor | None) -> tuple:

@@ -172,10 +172,10 @@ class Located:
                     path,
                     self._types.get(path, ""),
                     int(calls),
-                    sum(row[1] for row in inside),
-                    forward,
-                    sum(row[2] for row in inside),
-                    backward,
+                    forward=sum(row[1] for row in inside),
+                    own_forward=forward,
+                    backward=sum(row[2] for row in inside),
+                    own_backward=backward,
                 )
             )
         return tuple(sorted(rows, key=lambda row: row.path))

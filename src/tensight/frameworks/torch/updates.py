@@ -7,6 +7,7 @@ import math
 import torch
 
 from tensight.frameworks.identity import IdentityMap
+from tensight.frameworks.memory import is_lack_of_memory
 from tensight.frameworks.torch.networks import Held, Model, Networks
 from tensight.frameworks.torch.room import Room
 from tensight.frameworks.torch.shards import local
@@ -94,8 +95,16 @@ class Updates:
             if watched.needs.change and tensor.layout is torch.strided and tensor.device.type != "meta":
                 asked.append(local(tensor))
         chosen = self._turn_of(asked)
-        if chosen:
+        if not chosen:
+            return
+        try:
             copy_values(self._targets(asked[0], chosen), chosen)
+        except (RuntimeError, MemoryError, OSError) as error:
+            if not is_lack_of_memory(error):
+                raise
+            for tensor in chosen:
+                self._copies.pop(tensor)
+            self.watching.sink.gap("the change of some weights", "there was no memory for a copy", "free some memory")
 
     def _turn_of(self, asked: list[torch.Tensor]) -> list[torch.Tensor]:
         """The weights whose turn it is; copies of the others are given up, so that none is compared with an old one."""

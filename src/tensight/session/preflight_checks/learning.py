@@ -26,7 +26,8 @@ def updates_have_size(look: Look) -> Answer:
     if not middles:
         return Answer("unknown", "no update of a layer's weights was seen")
     slowest, fastest = min(middles, key=lambda n: middles[n]), max(middles, key=lambda n: middles[n])
-    said = f"weights change by {number(middles[slowest])} to {number(middles[fastest])} of their size a step"
+    least, most = number(middles[slowest]), number(middles[fastest])
+    said = f"weights change by {least if least == most else f'{least} to {most}'} of their size a step"
     if middles[fastest] > HIGH:
         return Answer("look", f"{said} (most: {fastest})", "lower the learning rate, or warm it up")
     if middles[fastest] < LOW and not _warms_up(look):
