@@ -68,6 +68,7 @@ from tensight.diagnosis.rules.optimizer_settings import (
     ParametersInTwoOptimizers,
     WeightsOverwritten,
 )
+from tensight.diagnosis.rules.own_backward import OwnBackwardWrong
 from tensight.diagnosis.rules.pictures import TargetsTurned
 from tensight.diagnosis.rules.precision import (
     ClipBeforeUnscale,
@@ -208,6 +209,7 @@ RULES: tuple[type[Rule], ...] = (
     TargetsCollapse,
     ClassWeightsInverted,
     LossMaskInverted,
+    OwnBackwardWrong,
 )
 
 

@@ -35,6 +35,7 @@ from tensight.frameworks.torch.modes import Modes
 from tensight.frameworks.torch.networks import Networks
 from tensight.frameworks.torch.operators_level import OperatorLevel
 from tensight.frameworks.torch.optimizers import Optimizers
+from tensight.frameworks.torch.own_slopes import OwnSlopes
 from tensight.frameworks.torch.permuted import Permuted
 from tensight.frameworks.torch.reading import Reading
 from tensight.frameworks.torch.reordered import Reordered
@@ -102,6 +103,7 @@ class TorchAdapter:
         casts = Casts(watching, patches)
         self.optimizers.before_step.append(casts.before_update)
         Limits(watching, patches)
+        OwnSlopes(watching, patches)
         self.optimizers.before_step.append(Symmetry(watching, self.networks).before_update)
         self.backward.on_root.append(Cuts(watching, self.networks).root)
         self.backward.on_root += [Permuted(watching, patches).root, Reordered(watching, patches).root]
