@@ -77,13 +77,15 @@ def test_a_backward_that_is_not_the_slope_is_told(watch: Watch) -> None:
     CALLS.clear()
     (found,) = told(watch, Wrong)
     assert found["function"] == "Wrong"
-    assert found["differs"] > 1.5 and found["opposite"] > 0.9
+    assert found["differs"] > 1.5
+    assert found["opposite"] > 0.9
     assert CALLS == ["forward", "backward"]  # nothing of the program was called again
 
 
 def test_the_right_slope_differs_by_next_to_nothing(watch: Watch) -> None:
     (found,) = told(watch, Right)
-    assert found["differs"] < 0.02 and found["opposite"] == 0.0
+    assert found["differs"] < 0.02
+    assert found["opposite"] == 0.0
 
 
 @pytest.mark.parametrize(("function", "more"), [(Rounded, (1,)), (Rounded, (7,)), (Reversed, ()), (Normed, ())])

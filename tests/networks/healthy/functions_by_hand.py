@@ -1,4 +1,4 @@
-"""Functions with a backward of their own, as they are meant: exact, straight through, reversed, and softer than it is."""
+"""Functions with a backward of their own, as they are meant: exact, straight through, reversed, and softer."""
 
 import torch
 from torch import nn
