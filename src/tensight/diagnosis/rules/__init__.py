@@ -82,7 +82,7 @@ from tensight.diagnosis.rules.restoring import WeightsNotRestored
 from tensight.diagnosis.rules.rising import LrKeepsRising, LrRisesAgain
 from tensight.diagnosis.rules.same_sample import SameSampleRepeated
 from tensight.diagnosis.rules.saturation import SaturatedActivation, TinyInit
-from tensight.diagnosis.rules.sequences import BatchAndTimeSwapped
+from tensight.diagnosis.rules.sequences import BatchAndTimeSwapped, SamplesMixedByView
 from tensight.diagnosis.rules.starting import CheckpointDoesNotFit, EvaluationInputsDiffer
 from tensight.diagnosis.rules.summands import PenaltyOutweighs, SumOutweighs
 from tensight.diagnosis.rules.unreached import GradientsNeverUsed, LossReachesNothing, OutputNotUsed
@@ -210,6 +210,7 @@ RULES: tuple[type[Rule], ...] = (
     ClassWeightsInverted,
     LossMaskInverted,
     OwnBackwardWrong,
+    SamplesMixedByView,
 )
 
 

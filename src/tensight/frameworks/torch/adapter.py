@@ -32,6 +32,7 @@ from tensight.frameworks.torch.loaders import Loaders
 from tensight.frameworks.torch.loading import Loading
 from tensight.frameworks.torch.losses import Losses
 from tensight.frameworks.torch.modes import Modes
+from tensight.frameworks.torch.moved_axes import MovedAxes
 from tensight.frameworks.torch.networks import Networks
 from tensight.frameworks.torch.operators_level import OperatorLevel
 from tensight.frameworks.torch.optimizers import Optimizers
@@ -104,6 +105,7 @@ class TorchAdapter:
         self.optimizers.before_step.append(casts.before_update)
         Limits(watching, patches)
         OwnSlopes(watching, patches)
+        MovedAxes(watching, patches)
         self.optimizers.before_step.append(Symmetry(watching, self.networks).before_update)
         self.backward.on_root.append(Cuts(watching, self.networks).root)
         self.backward.on_root += [Permuted(watching, patches).root, Reordered(watching, patches).root]
