@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tensight.records import Event, Source
+from tensight.records import Event, Observation, Source
 from tests.diagnosis.builders import OPTIMIZER_LINE, Layer, Run, stats
 
 
@@ -137,3 +137,16 @@ def test_a_reshape_in_place_of_a_transpose_mixes_samples() -> None:
 def test_a_reshape_that_leaves_the_batch_alone_or_of_a_network_that_learns_is_fine() -> None:
     assert "view_mixes_samples" not in _viewed(1.38, "10").faults()
     assert _viewed(0.4).faults() == []
+
+
+@pytest.mark.parametrize(("weight", "faults"), [(0.0625, ["frozen_parameters"]), (0.2, [])])
+def test_a_student_that_is_frozen_as_it_was_made_is_named_though_it_begins_late(
+    weight: float, faults: list[str]
+) -> None:
+    layers = [Layer("body.0", (64, 64)), Layer("body.1", (64, 64)), Layer("head", (4, 64))]
+    for layer in layers[:2]:
+        layer.trainable, layer.gradient, layer.update, layer.weight = False, None, 0.0, weight
+    run = Run(layers)
+    for _ in range(20):  # its teacher is trained
+        run.train(0.5, observations=[Observation(run.tensor("input", "", "input.0"), 0, stats(), "forward")])
+    assert run.learn(60, 1.7, 1.1).faults() == faults

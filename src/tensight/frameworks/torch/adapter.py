@@ -16,6 +16,7 @@ from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source, variable_name
 from tensight.frameworks.torch import reading, statistics
 from tensight.frameworks.torch.activations import Activations
+from tensight.frameworks.torch.agreeing import Agreeing
 from tensight.frameworks.torch.agreement import Agreement
 from tensight.frameworks.torch.attention import Attention
 from tensight.frameworks.torch.backward import Backward
@@ -105,6 +106,7 @@ class TorchAdapter:
         self.optimizers.before_step.append(casts.before_update)
         Limits(watching, patches)
         OwnSlopes(watching, patches)
+        Agreeing(watching, patches)
         MovedAxes(watching, patches)
         self.optimizers.before_step.append(Symmetry(watching, self.networks).before_update)
         self.backward.on_root.append(Cuts(watching, self.networks).root)

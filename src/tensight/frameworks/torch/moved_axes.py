@@ -45,7 +45,7 @@ class MovedAxes:
 
     def _seen(self, args: tuple, result: Any, file: str) -> None:
         watching = self.watching
-        given = args[0] if args else None
+        given: Any = args[0] if args else None
         if type(given) not in PLAIN or type(result) not in PLAIN or self._told >= _MOST or not is_user_file(file):
             return
         moved = moved_axes(given.shape, result.shape)
