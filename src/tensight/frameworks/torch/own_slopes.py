@@ -30,6 +30,7 @@ _COVERED = 0.3  # share of the way of forward that is judged
 _JUMP = 0.5  # of what a stretch rises by, in one place: a step, no slope
 _WINDING = 8.0  # how often it may go up and down over its whole range: more is no function of one value
 _COPY = 1e-6  # a result this near the input, against its size
+_EXACT = frozenset({torch.float32, torch.float64})  # in others neighbours differ by rounding
 _is_compiling = torch.compiler.is_compiling
 
 
@@ -59,7 +60,9 @@ class OwnSlopes:
     def _applied(self, cls: type, args: tuple, result: Any) -> None:
         watching = self.watching
         node = getattr(result, "grad_fn", None)
-        if type(result) not in PLAIN or node is None or not result.is_floating_point() or result.numel() < _FEWEST:
+        if type(result) not in PLAIN or node is None or result.numel() < _FEWEST or result.is_meta:
+            return
+        if result.dtype not in _EXACT or result.layout is not torch.strided:
             return
         forward = inspect.getattr_static(cls, "forward", None)
         code = getattr(getattr(forward, "__func__", forward), "__code__", None)
@@ -71,7 +74,7 @@ class OwnSlopes:
         like = [
             at
             for at, one in enumerate(tensors)
-            if one.requires_grad and type(one) in PLAIN and one.shape == result.shape and one.data_ptr()
+            if one.requires_grad and type(one) in PLAIN and one.shape == result.shape and one.dtype == result.dtype
         ]
         if len(like) != 1 or tensors[like[0]].data_ptr() == result.data_ptr():
             return
