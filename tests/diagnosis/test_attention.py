@@ -105,6 +105,25 @@ def test_padding_that_is_counted_as_targets_is_named() -> None:
     assert run.learn(20).faults() == ["padding_not_ignored"]
 
 
+def padded(share: float = 0.7, token: int = 9, **more: Any) -> list[str]:
+    """A tagger whose targets are filled up with 4 where its input is."""
+    run = Run(modules=[Module("emb", "Embedding", settings={"padding_idx": 9})])
+    assert run.loss_values is not None
+    run.loss_values |= {"padded_with": token, "padded_target": 4, "padded_share": share, "ignore_index": -100, **more}
+    return run.learn(20).faults()
+
+
+def test_padding_that_is_counted_by_a_tagger_is_named() -> None:
+    assert padded() == ["padding_not_ignored"]
+
+
+@pytest.mark.parametrize(
+    "told", [{"ignore_index": 4}, {"share": 0.4}, {"token": 3}, {"reduction": "none"}], ids=lambda one: next(iter(one))
+)
+def test_padding_of_a_tagger_that_is_ignored_or_little_or_none_has_no_finding(told: dict[str, Any]) -> None:
+    assert padded(**told) == []
+
+
 def test_padding_that_the_loss_ignores_has_no_finding() -> None:
     run = Run(modules=[Module("emb", "Embedding", settings={"padding_idx": 0})])
     language(run, 1, target_most=0, target_most_share=0.8, ignore_index=0)

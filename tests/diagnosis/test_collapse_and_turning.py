@@ -94,3 +94,23 @@ def test_an_annealing_that_is_stepped_past_its_end_is_named_since_it_turned_back
 )
 def test_an_annealing_that_ends_or_is_meant_to_begin_again_is_left_alone(run: dict[str, Any]) -> None:
     assert "lr_schedule_turns_back" not in annealed(**run).faults()
+
+
+def compared(*, both: bool = True, spread: float = 0.03, alike: float = 0.99) -> list[str]:
+    """A loss written as an expression of the cosine of two answers, looked at every twenty steps."""
+    run = Run()
+    run.loss_values = {"function": "expression", "operators": "neg, mean, cosine_similarity"}
+    for at in range(200):
+        values = {"both": both, "spread": 0.8 if at < 20 else spread, "alike": 0.1 if at < 20 else alike}
+        told = [Event("agreeing", part="net", values=values, source=LOSS_LINE)] if at % 20 == 0 else []
+        run.train(-values["alike"], events=[*told, *run.events()])
+    return run.faults()
+
+
+def test_trained_answers_that_a_cosine_made_the_same_are_named() -> None:
+    assert compared() == ["representation_collapse"]
+
+
+@pytest.mark.parametrize("course", [{"both": False}, {"spread": 0.4}, {"alike": 0.5}])
+def test_answers_that_still_differ_or_have_a_fixed_target_are_left_alone(course: dict[str, Any]) -> None:
+    assert compared(**course) == []

@@ -112,3 +112,12 @@ def test_a_state_that_starts_at_zero_has_no_finding() -> None:
 
 def test_an_input_that_varies_is_not_the_cause_of_a_layer_that_gives_zeros() -> None:
     assert "constant_input" not in two_inputs(starved(), second=1.0)
+
+
+def test_labels_are_not_blamed_where_the_learning_rate_was_used_up_before() -> None:
+    run = Run()
+    run.scalars["probe/label_information"] = 0.0
+    for at in range(150):
+        run.lr = 0.1 * 0.7**at
+        run.train(math.log(4) * (1 + 0.001 * math.sin(1.7 * at)))
+    assert run.faults() == ["lr_decays_too_fast"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from tensight.records import Observation
 from tests.diagnosis.builders import Layer, Run, nan, stats
 
 
@@ -170,3 +171,26 @@ def test_large_gradients_that_are_clipped_and_learn_have_no_finding() -> None:
     for layer in run.layers:
         layer.gradient = 1e4
     assert run.learn(40).faults() == []
+
+
+def _state_that_grows(growth: float, end: float) -> Run:
+    """A cell that is called twenty times in a step, each time with a larger result; the loss falls to `end`."""
+    run = Run([Layer("cell"), Layer("out")])
+    run.layers[0].gradient, run.layers[0].called = 20.0, False
+    cell = run.tensor("output", "cell", "output.0", dtype="float32", type="RNNCell")
+    for at in range(100):
+        usual = run.observations()
+        calls = [Observation(cell, len(usual) + n, stats(0.1 * growth**n), "forward") for n in range(20)]
+        run.train(max(end, 14.0 - at), observations=[*usual, *calls])
+    return run
+
+
+def test_a_state_that_grows_over_time_is_named_where_nothing_is_learnt_after() -> None:
+    (finding,) = _state_that_grows(1.2, 1.4).end()
+    assert (finding.fault, finding.since_step, finding.where.module) == ("exploding_gradient", 0, "cell")
+    assert "from time step to time step" in finding.why
+
+
+def test_a_state_that_grows_or_hardly_does_is_fine_where_much_is_learnt_after() -> None:
+    assert _state_that_grows(1.2, 0.3).faults() == []
+    assert "exploding_gradient" not in _state_that_grows(1.02, 1.4).faults()

@@ -34,6 +34,19 @@ def test_a_bounded_loss_under_wild_updates_means_a_high_rate_too() -> None:
     assert (finding.fault, finding.since_step) == ("lr_too_high", 0)
 
 
+def test_a_high_rate_that_has_killed_a_relu_says_so() -> None:
+    run = Run(lr=0.3, optimizer="Adam")
+    run.layers[0].activation = "relu"
+    for layer in run.layers:
+        layer.update = 2.0
+    run.train(0.2)
+    run.layers[0].active = run.layers[0].gradient = 0.0
+    (finding,) = run.stall(40, loss=9e5).end()
+    assert (finding.fault, finding.since_step) == ("lr_too_high", 0)
+    assert "ReLU units" in finding.why
+    assert "dead since step 1" in finding.why
+
+
 def test_large_updates_under_a_falling_loss_are_fine() -> None:
     run = Run(lr=1.0, optimizer="Adam")
     for layer in run.layers:

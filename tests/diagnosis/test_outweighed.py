@@ -134,3 +134,22 @@ def test_a_penalty_that_is_seen_to_shrink_the_weights_need_not_be_so_large(
 ) -> None:
     fit = [1.1 - 0.003 * at for at in range(200)]
     assert penalised(fit, [penalty * (1 - 0.003 * at) for at in range(200)], shrinks=shrinks) == faults
+
+
+USED = [0.75 * 0.97**at for at in range(300)]
+
+
+@pytest.mark.parametrize(
+    ("fit", "penalty", "faults"),
+    [
+        ([0.099 - 0.00001 * min(at, 100) for at in range(300)], USED, ["penalty_outweighs_loss"]),
+        ([0.099 * 0.995**at for at in range(300)], USED, []),  # it is learnt
+        ([0.099] * 300, [0.2 * 0.97**at for at in range(300)], []),  # not so much larger
+        ([0.099] * 300, [0.75 - 0.001 * at for at in range(300)], []),  # not brought down
+    ],
+    ids=["nothing else is learnt", "learnt", "no larger", "stays"],
+)
+def test_a_divergence_that_is_brought_to_nothing_beside_a_loss_that_stays_at_guessing_is_named(
+    fit: list[float], penalty: list[float], faults: list[str]
+) -> None:
+    assert penalised(fit, penalty, chance=0.1) == faults

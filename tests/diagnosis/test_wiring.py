@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tensight.records import Event, Source
+from tensight.records import Event, Observation, Source
 from tests.diagnosis.builders import OPTIMIZER_LINE, Layer, Run, stats
 
 
@@ -122,3 +122,42 @@ def test_a_head_that_learns_on_top_of_them_may_be_meant() -> None:
 
 def test_layers_that_were_trained_elsewhere_may_stay_as_they_are() -> None:
     assert front_in_no_optimizer(1.3, drawn=False).faults() == []
+
+
+VIEW = Source("train.py", 12, "x = x.reshape(10, 32, 4)")
+
+
+def _viewed(end: float, sizes: str = "32x10") -> Run:
+    """A reshape in forward, in each of the first steps; the loss is over 32 samples."""
+    run = Run()
+    values = {"from": "32x10x4", "to": "10x32x4", "sizes": sizes, "module": ""}
+    for at in range(80):
+        told = [Event("moved_axes", part="net", values=values, source=VIEW)] if at < 4 else []
+        run.train(1.39 + (end - 1.39) * at / 80, events=[*told, *run.events()])
+    return run
+
+
+def test_a_reshape_in_place_of_a_transpose_mixes_samples() -> None:
+    run = _viewed(1.38)
+    assert run.faults() == ["view_mixes_samples"]
+    found = run.engine.findings[0]
+    assert (found.where.line, found.since_step) == (12, 0)
+    assert "(32, 10, 4)" in found.why
+
+
+def test_a_reshape_that_leaves_the_batch_alone_or_of_a_network_that_learns_is_fine() -> None:
+    assert "view_mixes_samples" not in _viewed(1.38, "10").faults()
+    assert _viewed(0.4).faults() == []
+
+
+@pytest.mark.parametrize(("weight", "faults"), [(0.0625, ["frozen_parameters"]), (0.2, [])])
+def test_a_student_that_is_frozen_as_it_was_made_is_named_though_it_begins_late(
+    weight: float, faults: list[str]
+) -> None:
+    layers = [Layer("body.0", (64, 64)), Layer("body.1", (64, 64)), Layer("head", (4, 64))]
+    for layer in layers[:2]:
+        layer.trainable, layer.gradient, layer.update, layer.weight = False, None, 0.0, weight
+    run = Run(layers)
+    for _ in range(20):  # its teacher is trained
+        run.train(0.5, observations=[Observation(run.tensor("input", "", "input.0"), 0, stats(), "forward")])
+    assert run.learn(60, 1.7, 1.1).faults() == faults

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -66,6 +66,7 @@ class Case:
         self._next_spaced = FIRST * 1.3
         self._modules: dict[tuple[str, str], Module] = {}
         self._layers: dict[str, list[Entry]] = {}
+        self._ran_later: dict[str, dict[str, int]] = {}
         self._operators: set[int] = set()  # tensors of level op: rules look at modules and parameters
 
     # growing
@@ -250,8 +251,17 @@ class Case:
 
         Where a part is compiled, a step may show no more than the outermost module: then a later one is asked.
         """
+        shown = self._ran_in(self._first, network)
+        if not shown:  # a second stage: a student, a fine-tuning
+            shown = self._ran_later.get(network) or self._ran_in(self._recent, network)
+            if shown.keys() - {""}:
+                self._ran_later[network] = shown
+        return shown
+
+    @staticmethod
+    def _ran_in(steps: Iterable[Kept], network: str) -> dict[str, int]:
         shown: dict[str, int] = {}
-        for kept in self._first:
+        for kept in steps:
             order: dict[str, int] = {}
             for one, info in kept.forward() or kept.returned():  # a program that only infers evaluates
                 if info.network == network and info.node not in order:

@@ -68,6 +68,7 @@ from tensight.diagnosis.rules.optimizer_settings import (
     ParametersInTwoOptimizers,
     WeightsOverwritten,
 )
+from tensight.diagnosis.rules.own_backward import OwnBackwardWrong
 from tensight.diagnosis.rules.pictures import TargetsTurned
 from tensight.diagnosis.rules.precision import (
     ClipBeforeUnscale,
@@ -81,7 +82,7 @@ from tensight.diagnosis.rules.restoring import WeightsNotRestored
 from tensight.diagnosis.rules.rising import LrKeepsRising, LrRisesAgain
 from tensight.diagnosis.rules.same_sample import SameSampleRepeated
 from tensight.diagnosis.rules.saturation import SaturatedActivation, TinyInit
-from tensight.diagnosis.rules.sequences import BatchAndTimeSwapped
+from tensight.diagnosis.rules.sequences import BatchAndTimeSwapped, SamplesMixedByView
 from tensight.diagnosis.rules.starting import CheckpointDoesNotFit, EvaluationInputsDiffer
 from tensight.diagnosis.rules.summands import PenaltyOutweighs, SumOutweighs
 from tensight.diagnosis.rules.unreached import GradientsNeverUsed, LossReachesNothing, OutputNotUsed
@@ -208,6 +209,8 @@ RULES: tuple[type[Rule], ...] = (
     TargetsCollapse,
     ClassWeightsInverted,
     LossMaskInverted,
+    OwnBackwardWrong,
+    SamplesMixedByView,
 )
 
 

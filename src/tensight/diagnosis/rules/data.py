@@ -354,6 +354,8 @@ class LabelsUnrelated(Rule):
         chance = case.chance_loss()
         if probe is None or probe.last > 0 or site is None or chance is None or case.updates < 100:
             return []
+        if "lr_decays_too_fast" in case.findings_of:
+            return []  # nothing more could be learnt, whatever the labels are
         trend = case.loss.trend()
         # A permutation of one of the two alone is proof; a large network may then learn some samples by heart.
         if trend is None or trend.end < (0.6 if certain else 0.9) * chance:

@@ -20,6 +20,11 @@ EXPLODED = 1e4  # gradient norm over weight norm before training has moved anyth
 AMPLIFIED = 1e3  # how much larger a module's output is than what came before it
 TIME_STEPS = 8  # calls in a row that make a course over time
 GROWN = 100.0  # how much larger the last of them is than the first
+GROWING = 10.0  # the same, where training has come to nothing
+FAR = 5.0  # of guessing: a first loss that such a state makes
+PUSHED = 20.0  # gradient over weight that it makes
+STUCK = 0.97  # of guessing: nothing was learnt
+LONG = 60  # updates after which that is so
 ABSURD = 100.0  # a first loss over that of guessing: no training was meant to begin there
 
 
@@ -237,7 +242,7 @@ class ExplodingSignal(Rule):
         broken = case.diverged() or case.trouble.first is not None
         chance = case.chance_loss()
         if not broken and not (chance and case.loss.first > ABSURD * chance):
-            return []
+            return self._thrown_off(case, chance)
         for network in case.trained():
             at_start = self._at_start(case, network)
             if at_start is not None:
@@ -245,6 +250,23 @@ class ExplodingSignal(Rule):
             later = self._later(case, network) if broken else None
             if later is not None:
                 return [later]
+        return []
+
+    def _thrown_off(self, case: Case, chance: float | None) -> list[Finding]:
+        """A state that grows from time step to time step, less than breaks anything, where nothing is learnt after."""
+        trend = case.loss.trend()
+        if chance is None or trend is None or case.updates < LONG or trend.end < STUCK * chance:
+            return []
+        first = case.beginning[0]
+        if case.loss.first < FAR * chance or first.step != 0:
+            return []
+        for network in case.trained():
+            worst, ratio = self._worst_gradient(case, network, first)
+            over_time = self._over_time(first, network, GROWING)
+            if worst is not None and over_time is not None and ratio >= PUSHED:
+                info, grows, calls = over_time
+                entry = self._entry_of(case, network, info, worst)
+                return [self._say(case, network, entry, info, first, ratio, grows, calls=calls)]
         return []
 
     def _at_start(self, case: Case, network: str) -> Finding | None:
@@ -321,7 +343,7 @@ class ExplodingSignal(Rule):
         return large, max(sizes) / sizes[0]
 
     @staticmethod
-    def _over_time(kept: Kept, network: str) -> tuple[TensorInfo, float, int] | None:
+    def _over_time(kept: Kept, network: str, grown: float = GROWN) -> tuple[TensorInfo, float, int] | None:
         """A function or module that is called many times in a row, each time with more: over all, growth and calls."""
         courses: dict[tuple[str, str], list[tuple[TensorInfo, float]]] = {}
         for one, info in kept.forward():
@@ -331,7 +353,7 @@ class ExplodingSignal(Rule):
             sizes = [size for _, size in course]
             while sizes and not sizes[0]:  # a state begins with zeros
                 sizes = sizes[1:]
-            if len(sizes) < TIME_STEPS or max(sizes) < GROWN * sizes[0]:
+            if len(sizes) < TIME_STEPS or max(sizes) < grown * sizes[0]:
                 continue
             if sum(a < b for a, b in pairwise(sizes)) >= 0.8 * (len(sizes) - 1):
                 return course[0][0], max(sizes) / sizes[0], len(sizes)

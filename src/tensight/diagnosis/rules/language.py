@@ -12,6 +12,7 @@ from tensight.records import Finding
 
 COPIED = 0.1  # of the loss of guessing
 MUCH = 0.3  # of all targets
+MOST = 0.5  # the same where the targets are other tokens than the input
 
 
 class TargetsNotShifted(Rule):
@@ -72,7 +73,7 @@ class PaddingNotIgnored(Rule):
 
     fault = "padding_not_ignored"
     category = "loss-definition"
-    finds = "A loss over next tokens that counts padding, though the embedding knows which token is padding."
+    finds = "A loss over tokens that counts padding, though the embedding knows which token is padding."
     evidence = ("padding_idx of embeddings", "share of that token among targets", "ignore_index of the loss")
     every = 10
 
@@ -85,21 +86,24 @@ class PaddingNotIgnored(Rule):
         }
         for site in case.losses:
             most, share = site.first.get("target_most"), site.first.get("target_most_share")
-            if site.first.get("target_shift") != 1 or site.calls < 3 or not isinstance(share, float):
+            token, much = most, MUCH
+            if site.first.get("target_shift") != 1:  # a tagger, a rewriter: where the input is padding, the target is
+                most, share, token = (site.first.get(f"padded_{name}") for name in ("target", "share", "with"))
+                much = MOST
+            if site.calls < 3 or not isinstance(share, float):
                 continue
             if site.first.get("reduction") == "none":
                 continue  # the program weighs each token itself
-            if most in paddings and share > MUCH and site.first.get("ignore_index") != most:
+            if token in paddings and share > much and site.first.get("ignore_index") != most:
                 yield self.finding(
                     "padding is counted in the loss",
                     confidence=0.88,
                     since_step=site.first_step,
                     where=where(site.source, op=site.function),
-                    why=f"{number(share * 100)} % of the targets are the token {most}, which the embedding has as its"
-                    f" padding"
-                    f" (padding_idx={most}), and {site.function} does not ignore it (ignore_index is"
-                    f" {site.first.get('ignore_index')}): most of the loss is about predicting padding, so it looks low"
-                    " while the text is hardly learnt",
+                    why=f"{number(share * 100)} % of the targets are {most} and belong to the token {token}, which the"
+                    f" embedding has as its padding (padding_idx={token}), and {site.function} does not ignore"
+                    f" it (ignore_index is {site.first.get('ignore_index')}): most of the loss is about predicting"
+                    " padding, so it looks low while the text is hardly learnt",
                     facts=[("share of padding among targets", share), ("padding token", most)],
                     fix=(f"leave padding out: cross_entropy(…, ignore_index={most}){at(site.source)}",),
                 )

@@ -133,7 +133,7 @@ class LrTooHigh(Rule):
             where=where(source, op=f"{kind}.step", network=entry.network),
             why=f"the update of step {step} changed {entry.name} by {number(ratio)} times its own size (1e-3 is usual;"
             f" largest {number(largest[2])} at {largest[1].name}), and the loss went from {number(begin)} to"
-            f" {number(after[1])} in step {after[0]}: {named} is too high and {what}",
+            f" {number(after[1])} in step {after[0]}: {named} is too high and {what}" + self._left_dead(case),
             facts=[
                 ("learning rate", value),
                 (f"update over weight of {entry.name} in step {step}", ratio),
@@ -146,6 +146,16 @@ class LrTooHigh(Rule):
                 "or warm it up over the first steps, and clip gradients",
             ),
             confirm=("run 20 steps with a tenth of the learning rate: the loss falls instead",),
+        )
+
+    @staticmethod
+    def _left_dead(case: Case) -> str:
+        """What stays, however low the rate is set in the middle of a run."""
+        if "dead_relu" not in case.findings_of:
+            return ""
+        return (
+            f". It has also thrown ReLU units so far off that they are dead since step {case.findings_of['dead_relu']}:"
+            " zero for every sample, without a gradient to come back"
         )
 
     @staticmethod

@@ -8,11 +8,12 @@ from tensight.diagnosis.case import Case
 from tensight.diagnosis.losses import LossSite
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.words import called, number, plural, where
-from tensight.records import Finding
+from tensight.records import Event, Finding
 
 WALKERS = frozenset({"LSTM", "GRU", "RNN", "MultiheadAttention"})
 STEPS = 5
 UPDATES = 50
+TWICE = 2  # steps in which one line does it
 
 
 class BatchAndTimeSwapped(Rule):
@@ -80,3 +81,60 @@ def _swapped(shape: tuple[int, ...], site: LossSite) -> bool:
     if len(shape) != 3 or not targets:
         return False
     return shape[0] == site.batch != shape[1] > 1 and shape[1] not in targets[1:2]
+
+
+class SamplesMixedByView(Rule):
+    """A view or reshape in place of a transpose, which puts values of several samples into one."""
+
+    fault = "view_mixes_samples"
+    category = "graph-wiring"
+    finds = "view or reshape in place of transpose or permute: each sample is given values of other samples."
+    evidence = ("shapes before and after view and reshape", "which axis is the batch", "course of the loss")
+    explains = frozenset({"labels_shuffled_against_inputs", "lr_too_low", "vanishing_gradient", "input_too_small"})
+    every = 25
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        told = case.noted.of("moved_axes")
+        trend, chance, site = case.loss.trend(), case.chance_loss(), case.losses.main()
+        if not told or trend is None or case.updates < UPDATES:
+            return
+        if trend.end < 0.8 * chance if chance is not None else trend.fall > 0.1:
+            return  # it learns in spite of it
+        for step, event in told:
+            sizes = {int(size) for size in str(event.values.get("sizes") or "").split("x") if size}
+            fed = self._batches(case, event.part, step) | ({site.batch} if site is not None else set())
+            moved = sorted((sizes & fed) - {0, 1})
+            again = [at for at, other in told if other.source == event.source]
+            if moved and len(set(again)) >= TWICE:
+                yield self._say(case, step, event, moved[-1])
+                return
+
+    @staticmethod
+    def _batches(case: Case, network: str, step: int) -> set[int]:
+        """Lengths of the first axis of what the network is given."""
+        return {
+            (one.shape or info.shape)[0]
+            for kept in case.beginning
+            if kept.step == step
+            for one, info in kept.of_kind("input")
+            if info.network == network and (one.shape or info.shape)
+        }
+
+    def _say(self, case: Case, step: int, event: Event, batch: int) -> Finding:
+        values, trend, chance = event.values, case.loss.trend(), case.chance_loss()
+        before, after = (str(values.get(name)).replace("x", ", ") for name in ("from", "to"))
+        module = str(values.get("module") or "")
+        return self.finding(
+            f"view or reshape mixes the samples of a batch in {called(module)}",
+            confidence=0.9,
+            since_step=step,
+            where=where(event.source, module=module, op="reshape", network=event.part),
+            why=f"a tensor of shape ({before}) is given the shape ({after}) by view or reshape. These move no values,"
+            f" they only count them anew: the axis of {batch}, that of the batch, now runs across other axes, so each"
+            " row holds pieces of several samples and the network sees rows that belong to no label (a transpose or"
+            f" permute is meant). The loss is {number(trend.end) if trend is not None else '?'}"
+            + (f", guessing costs {number(chance)}" if chance is not None else ""),
+            facts=[("shape before", f"({before})"), ("shape after", f"({after})"), ("samples in a batch", batch)],
+            fix=("move axes instead: x.transpose(0, 1), or x.permute(…), and only then view or reshape",),
+            confirm=("change one sample of a batch: the outputs of the others change, too",),
+        )

@@ -24,6 +24,9 @@ NEAR = 0.7  # of guessing: what was learnt at first is being lost again, or neve
 LOOKS = 8  # at the terms of a loss
 SHRINKING = 20.0  # times the loss, at every look, of a penalty that is seen to shrink most weights
 SHRUNK = 0.3  # of their first size
+ONLY = 0.85  # of guessing, all through the second half of a run: nothing but the penalty was learnt
+USED_UP = 0.1  # what is left of a penalty that was brought down all the same
+LARGER = 3.0  # times the loss, of such a penalty at the start
 HARDLY = 0.4  # of guessing: beside such a penalty little is learnt
 
 
@@ -98,7 +101,8 @@ class PenaltyOutweighs(Rule):
                 for other in terms.values():
                     if other is fit or (other.source.file, other.source.line) in lines:
                         continue
-                    if _drowns(other, fit) and median(late) >= NEAR * guessing:
+                    drowned = _drowns(other, fit) and median(late) >= NEAR * guessing
+                    if drowned or (median(late) >= ONLY * guessing and _used_up(other, fit)):
                         yield self._say(other, fit, site)
                         return
                     shrunk = self._shrinks(case, other, fit)
@@ -151,6 +155,15 @@ def _drowns(penalty: Term, fit: Term, times: float = TIMES) -> bool:
     own, other = dict(penalty.values.points), dict(fit.values.points)
     falls = 0 < penalty.values.last < 0.9 * penalty.values.first
     return falls and all(own[step] > times * abs(other[step]) for step in own.keys() & other.keys())
+
+
+def _used_up(penalty: Term, fit: Term) -> bool:
+    """Whether the penalty was the larger one and has been learnt, and the loss has not moved for long."""
+    values = [value for _, value in fit.values.points]
+    half, begin = values[len(values) // 2 :], penalty.values.first
+    moved = abs(median(half[: len(half) // 2 + 1]) - median(half[len(half) // 2 :]))
+    still = len(half) >= LOOKS and moved < 0.03 * abs(median(half))
+    return still and begin > LARGER * abs(fit.values.first) and 0 <= penalty.values.last < USED_UP * begin
 
 
 def _terms(site: LossSite) -> int:

@@ -36,7 +36,7 @@ def size_of(entries: Iterable[Entry]) -> int:
 
 def fresh(case: Case, entry: Entry) -> bool:
     """Whether a weight looks as torch's layers make it: spread evenly within 1 / sqrt(fan-in), nothing beyond."""
-    for kept in case.beginning:
+    for kept in case.deep():  # a student begins when its teacher is trained
         stats = kept.weight_before(entry) or kept.weight(entry)
         if (
             stats is not None

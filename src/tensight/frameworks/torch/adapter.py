@@ -16,6 +16,7 @@ from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_source, variable_name
 from tensight.frameworks.torch import reading, statistics
 from tensight.frameworks.torch.activations import Activations
+from tensight.frameworks.torch.agreeing import Agreeing
 from tensight.frameworks.torch.agreement import Agreement
 from tensight.frameworks.torch.attention import Attention
 from tensight.frameworks.torch.backward import Backward
@@ -32,9 +33,11 @@ from tensight.frameworks.torch.loaders import Loaders
 from tensight.frameworks.torch.loading import Loading
 from tensight.frameworks.torch.losses import Losses
 from tensight.frameworks.torch.modes import Modes
+from tensight.frameworks.torch.moved_axes import MovedAxes
 from tensight.frameworks.torch.networks import Networks
 from tensight.frameworks.torch.operators_level import OperatorLevel
 from tensight.frameworks.torch.optimizers import Optimizers
+from tensight.frameworks.torch.own_slopes import OwnSlopes
 from tensight.frameworks.torch.permuted import Permuted
 from tensight.frameworks.torch.reading import Reading
 from tensight.frameworks.torch.reordered import Reordered
@@ -102,6 +105,9 @@ class TorchAdapter:
         casts = Casts(watching, patches)
         self.optimizers.before_step.append(casts.before_update)
         Limits(watching, patches)
+        OwnSlopes(watching, patches)
+        Agreeing(watching, patches)
+        MovedAxes(watching, patches)
         self.optimizers.before_step.append(Symmetry(watching, self.networks).before_update)
         self.backward.on_root.append(Cuts(watching, self.networks).root)
         self.backward.on_root += [Permuted(watching, patches).root, Reordered(watching, patches).root]

@@ -141,6 +141,32 @@ def tokens_against(target: torch.Tensor, fed: Sequence[torch.Tensor]) -> dict[st
     return {}
 
 
+def padded_with(target: torch.Tensor, fed: Sequence[torch.Tensor]) -> dict[str, Value]:
+    """The token of the input that stands where targets are filled up to one length, and the target it stands for.
+
+    >>> padded_with(torch.tensor([[5, 7, 0, 0], [4, 0, 0, 0]]), [torch.tensor([[3, 2, 9, 9], [8, 9, 9, 9]])])
+    {'padded_with': 9, 'padded_target': 0, 'padded_share': 0.625}
+    >>> padded_with(torch.tensor([[0, 7, 0, 0], [4, 0, 0, 0]]), [torch.tensor([[3, 2, 9, 9], [8, 9, 9, 9]])])
+    {}
+    """
+    if target.is_floating_point() or target.is_complex() or target.dtype is torch.bool:
+        return {}
+    with torch.no_grad():
+        for tokens in fed:
+            if tokens.numel() != target.numel() or tokens.dim() != 2 or min(tokens.shape) < 2:
+                continue
+            wanted, last = target.detach().reshape(tokens.shape), tokens[:, -1]
+            token = int(last.mode().values)
+            filled = tokens == token
+            label = int(wanted[filled][0])
+            if not torch.equal(filled, wanted == label) or bool(filled.all()):
+                continue  # what is filled up has one target, which nothing else has
+            if bool((filled[:, 1:] >= filled[:, :-1]).all()):  # and goes on to the end
+                share = float(filled.double().mean())
+                return {"padded_with": token, "padded_target": label, "padded_share": share}
+    return {}
+
+
 def _agree(a: torch.Tensor, b: torch.Tensor, counted: torch.Tensor) -> bool:
     return int(counted.sum()) >= 4 and bool((a == b)[counted].all())
 

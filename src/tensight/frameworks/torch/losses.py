@@ -24,6 +24,7 @@ from tensight.frameworks.torch.loss_facts import (
     CLASS_LOSSES,
     facts,
     learnt,
+    padded_with,
     shape_text,
     tokens_against,
 )
@@ -137,6 +138,8 @@ class Losses:
             values["target_equals_input"] = self._is_input(target)
             values |= tokens_against(target, self._tokens)
             values |= learnt(target)
+            if function in CLASS_LOSSES and kwargs.get("weight") is None:
+                values |= padded_with(target, self._tokens)
             if function in SIGNED and target.numel():
                 values["target_zeros"] = float((target == 0).double().mean())
         values |= self._weights.facts(place, function, args, kwargs)
