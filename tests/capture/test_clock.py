@@ -56,6 +56,23 @@ def test_a_replaced_optimizer_is_given_up_and_no_step_is_lost() -> None:
     assert sum(len(end) for end in ends) == 6
 
 
+def steps_of(order: str) -> int:
+    clock = trained(*sorted(set(order)))
+    return sum(len(clock.updated(name)) for name in order)
+
+
+def test_a_generator_that_steps_after_five_updates_of_its_critic_ends_each_round() -> None:
+    assert 100 <= steps_of("DDDDDG" * 100) <= 110  # the first rounds show the rhythm
+
+
+def test_optimizers_that_take_turns_in_long_phases_make_a_step_with_each_update() -> None:
+    assert steps_of(("A" * 20 + "B" * 20) * 5) == 200
+
+
+def test_an_optimizer_that_steps_once_in_an_epoch_does_not_make_the_epoch_a_step() -> None:
+    assert steps_of(("A" * 200 + "B") * 5) >= 995
+
+
 def test_without_training_each_call_of_the_model_is_a_step() -> None:
     clock = Clock()
     ends = []

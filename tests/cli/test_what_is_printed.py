@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tensight.capture.coverage import coverage_line
-from tensight.cli import COMMANDS
+from tensight.capture.coverage import CoverageKeeper, coverage_line, step_check_line
+from tensight.cli import COMMANDS, main
 from tensight.cli.check import _actual, _count
 from tensight.cli.printing import print_table
-from tensight.records import Coverage, Finding, Hit, Where
+from tensight.records import Coverage, Event, Finding, Hit, Network, Parameter, StepRecord, TensorInfo, Where
 from tensight.runs.blocks import finding_block
 from tensight.runs.findings import Findings
 from tensight.session.crashing import crash_of
@@ -156,6 +156,33 @@ def test_the_second_way_to_mend_it_is_not_introduced_twice() -> None:
 def test_a_loss_without_a_function_is_named_as_what_it_is() -> None:
     assert "a loss written out as an expression" in coverage_line(Coverage(losses=("expression",)))
     assert "cross_entropy" in coverage_line(Coverage(losses=("cross_entropy",)))
+
+
+@pytest.mark.parametrize(
+    ("rate", "skipped", "said"),
+    [
+        (0.0, False, "0 of 1 trainable parameters changed: its learning rate is 0"),
+        (
+            0.1,
+            True,
+            "0 of 1 trainable parameters changed: the gradients overflowed, so the scaler skipped this step",
+        ),
+        (0.1, False, "0 of 1 trainable parameters changed"),
+    ],
+)
+def test_a_first_step_that_changes_nothing_says_why_where_that_is_usual(rate: float, skipped: bool, said: str) -> None:
+    networks = [Network("net", "Net", parameters=(Parameter("weight", (3,), "float32", True),))]
+    event = Event("optimizer_step", part="SGD", values={"lr": rate, **({"skipped": True} if skipped else {})})
+    record = StepRecord(0, 0.0, 0.1, loss=1.5, scalars={"lr": rate}, events=(event,))
+    assert step_check_line(record, {}, networks).endswith(said)
+
+
+def test_a_gradient_that_no_loss_asks_for_is_no_tensor_that_is_left_out() -> None:
+    """The state of a recurrent layer that nothing uses; an output that is not observed is still counted."""
+    kinds = ("output", "output_gradient", "output")
+    tensors = {number: TensorInfo(number, kind, "rnn", "output.0") for number, kind in enumerate(kinds)}
+    coverage = CoverageKeeper().coverage(tensors, {0})
+    assert (coverage.watched, coverage.tensors) == (1, 2)
 
 
 def test_hits_stand_beside_their_limits_and_what_was_not_judged_is_counted_apart() -> None:

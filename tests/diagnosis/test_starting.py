@@ -30,11 +30,11 @@ def test_a_checkpoint_of_which_most_fits_has_no_finding(missing: int, unexpected
     assert loaded(missing=missing, unexpected=unexpected, given=40) == []
 
 
-def evaluated(scale: float, every: int = 5) -> list[str]:
+def evaluated(scale: float, every: int = 5, *, node: str = "") -> list[str]:
     run = Run()
     other = run.tensor("input", "", "input.0 ", dtype="float32")
     info = run._infos[other]
-    run.engine.tensor(type(info)(info.id, "input", "", "input.0", network="net", dtype="float32"))
+    run.engine.tensor(type(info)(info.id, "input", node, "input.0", network="net", dtype="float32"))
     for at in range(30):
         seen = run.observations()
         if at % every == every - 1:
@@ -50,3 +50,8 @@ def test_evaluation_data_on_another_scale_is_named() -> None:
 @pytest.mark.parametrize("scale", [1.0, 0.5, 3.0])
 def test_evaluation_data_on_about_the_same_scale_has_no_finding(scale: float) -> None:
     assert evaluated(scale) == []
+
+
+def test_training_that_calls_the_part_behind_the_scaling_of_a_model_has_no_finding() -> None:
+    """The loss is a method of the model that scales and calls its layers; evaluation calls the whole model."""
+    assert evaluated(60.0, node="layers") == []

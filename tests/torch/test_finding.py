@@ -11,6 +11,7 @@ import weakref
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils.parametrizations import spectral_norm
 from torch.utils.data import DataLoader, TensorDataset
 
 from .conftest import Watch
@@ -81,6 +82,17 @@ def test_a_part_that_is_called_by_itself_belongs_to_the_model_that_holds_it(watc
     vae.decoder(vae.encode(torch.ones(1, 4))).sum().backward()
     assert list(sink.networks) == ["vae"]
     assert sink.names("output") == ["encoder", "decoder"]
+
+
+def test_a_weight_that_torch_calculates_from_others_is_no_network_and_reading_it_no_call(watch: Watch) -> None:
+    sink = watch()
+    net = nn.Sequential(nn.Linear(3, 4), spectral_norm(nn.Linear(4, 2)))  # tried out by torch when it is made
+    assert sink.networks == {}
+    net(torch.ones(1, 3)).sum().backward()
+    (net[1].weight ** 2).sum().backward()  # a penalty on it
+    assert list(sink.networks) == ["net"]
+    assert sum(kind == "forward" for _, kind, *_ in sink.events) == 1
+    assert any(seen.info.node.startswith("1.parametrizations") for seen in sink.seen)  # inside a call it is looked at
 
 
 def test_a_copy_of_a_model_is_a_model_of_its_own(watch: Watch) -> None:

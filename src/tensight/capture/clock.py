@@ -11,6 +11,8 @@ number of updates, counted from the last end, after which a step ended.
 
 from __future__ import annotations
 
+LONGEST_ROUND = 32  # updates between two of one that steps rarely: what comes seldomer is no part of each round
+
 
 class Clock:
     """Counts steps from what happens in the training. Pure: no time, no input, no output.
@@ -23,7 +25,11 @@ class Clock:
 
     def __init__(self) -> None:
         self._round: dict[str, int] = {}  # optimizer → the longest run of other updates between two of its own
-        self._since: dict[str, int] = {}  # optimizer → updates since its own last one
+        self._updates = 0  # of all optimizers so far
+        self._last: dict[str, int] = {}  # optimizer → the number of its own last update, of those in the round
+        self._left: dict[str, int] = {}  # the same of those that were taken out of the round
+        self._latest = ""  # the optimizer that stepped last
+        self._row: dict[str, int] = {}  # optimizer → how often it stepped in a row when it did last
         self._stepped: list[str] = []  # updates since the last end
         self._ever: set[str] = set()
         self._trains = False
@@ -63,7 +69,10 @@ class Clock:
 
     def updated(self, name: str) -> list[int]:
         """An optimizer has stepped: where steps have ended, in updates since the last end."""
-        if len(self._round) == 1 and not self._stepped and name in self._since and len(self._since) == 1:
+        self._updates += 1
+        if len(self._round) == 1 and not self._stepped and name in self._last and len(self._last) == 1:
+            self._last[name] = self._updates
+            self._row[name] += 1
             self._backwards = 0  # the one there is: so it goes nearly always, and it is asked in every step
             return [1]
         self._trains = True
@@ -89,15 +98,19 @@ class Clock:
         run = len(self._stepped)
         if other not in self._ever or run > 2 * self._round[other] + 2:
             del self._round[other]
-            self._since.pop(other, None)
+            if other in self._last:
+                self._left[other] = self._last.pop(other)
 
     def _note(self, name: str) -> None:
-        for other in self._since:
-            if other != name:
-                self._since[other] += 1
-        if name in self._ever and name in self._since:
-            self._round[name] = max(self._round[name], self._since[name])
-        self._since[name] = 0
+        last = self._last.get(name, self._left.pop(name, None))
+        if last is not None:
+            run = self._updates - last - 1
+            # One that was taken out and is back was only slow (a generator), unless all take turns in longer phases.
+            if name in self._last or (run <= LONGEST_ROUND and self._row[name] == 1):
+                self._round[name] = max(self._round[name], run)
+        self._last[name] = self._updates
+        self._row[name] = self._row[name] + 1 if name == self._latest else 1
+        self._latest = name
         self._ever.add(name)
 
     def _ends(self) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensight.records import Coverage, Gap, Network, Observation, Part, TensorInfo
+from tensight.records import Coverage, Gap, Network, Part, StepRecord, TensorInfo
 
 
 class CoverageKeeper:
@@ -27,7 +27,7 @@ class CoverageKeeper:
             loaders=names("loader"),
             scalers=names("scaler"),
             schedulers=names("scheduler"),
-            tensors=len(tensors.keys() - held_elsewhere(tensors)),
+            tensors=len(tensors.keys() - held_elsewhere(tensors) - _never_made(tensors, seen)),
             watched=len(seen),
             gaps=tuple(self._gaps.values()),
         )
@@ -36,6 +36,11 @@ class CoverageKeeper:
 def held_elsewhere(tensors: dict[int, TensorInfo]) -> set[int]:
     """Sharded tensors of which this rank holds nothing."""
     return {number for number, info in tensors.items() if info.shard is not None and 0 in info.shape}
+
+
+def _never_made(tensors: dict[int, TensorInfo], seen: set[int]) -> set[int]:
+    """Gradients that were waited for and never came: no loss asks for that output (the state of a recurrent layer)."""
+    return {number for number in tensors.keys() - seen if tensors[number].kind == "output_gradient"}
 
 
 def coverage_line(coverage: Coverage) -> str:
@@ -59,21 +64,32 @@ def coverage_line(coverage: Coverage) -> str:
     return line
 
 
-def step_check_line(
-    loss: float | None, observations: tuple[Observation, ...], tensors: dict[int, TensorInfo], networks: list[Network]
-) -> str:
+def step_check_line(record: StepRecord, tensors: dict[int, TensorInfo], networks: list[Network]) -> str:
     """Whether a full step works: forward, loss, how many of how many trainable parameters changed."""
+    loss = record.loss
     trainable = sum(1 for net in networks for p in net.parameters if p.trainable and not p.buffer and not p.tied_to)
     trainable -= sum(1 for number in held_elsewhere(tensors) if tensors[number].kind == "weight")
     if not networks:  # tensors that are trained without a module
         trainable = sum(1 for info in tensors.values() if info.kind == "weight")
     changed = sum(
         1
-        for seen in observations
+        for seen in record.observations
         if tensors[seen.tensor].kind == "weight"
         and seen.stats.change is not None
         and seen.stats.change.equal < seen.stats.count
     )
     finite = loss is not None and loss == loss and abs(loss) != float("inf")
     spoken = "no loss seen" if loss is None else f"loss {loss:.6g}" + ("" if finite else " is not finite")
-    return f"first step: forward ran, {spoken}, {changed} of {trainable} trainable parameters changed"
+    line = f"first step: forward ran, {spoken}, {changed} of {trainable} trainable parameters changed"
+    return line if changed else line + _why_nothing_changed(record)
+
+
+def _why_nothing_changed(record: StepRecord) -> str:
+    """What is usual in a first step, so that nobody looks for a fault: a warm-up from 0, a scaler that still sinks."""
+    updates = [event.values for event in record.events if event.kind == "optimizer_step"]
+    if updates and all(values.get("skipped") for values in updates):
+        return ": the gradients overflowed, so the scaler skipped this step"
+    rates = [value for name, value in record.scalars.items() if name == "lr" or name.startswith("lr/")]
+    if updates and rates and not any(rates):
+        return ": its learning rate is 0"
+    return ""

@@ -65,7 +65,7 @@ class Terminal:
 
     def first_step(self, record: StepRecord, tensors: dict[int, TensorInfo], networks: list[Network]) -> None:
         if not self._quiet and record.training and record.losses:
-            self.line(step_check_line(record.loss, record.observations, tensors, networks))
+            self.line(step_check_line(record, tensors, networks))
 
     def step(self, record: StepRecord, cost: float | None) -> None:
         if not self._live or self._quiet or self.in_a_line():

@@ -62,14 +62,15 @@ class EvaluationInputsDiffer(Rule):
     every = 10
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
-        trained: dict[tuple[str, str], list[tuple[float, float]]] = {}
-        judged: dict[tuple[str, str], list[tuple[int, float, float]]] = {}
+        # Of the same module: training may call a part (its loss is a method that scales) and evaluation the whole.
+        trained: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+        judged: dict[tuple[str, str, str], list[tuple[int, float, float]]] = {}
         for kept in case.deep():
             for one, info in kept.of_kind("input"):
                 stats = one.stats
                 if not info.dtype.startswith(("float", "bfloat")) or stats.bad or stats.std is None or stats.count < 16:
                     continue
-                key = (info.network, info.slot)
+                key = (info.network, info.node, info.slot)
                 if one.phase == "evaluation":
                     judged.setdefault(key, []).append((kept.step, stats.std, stats.mean or 0.0))
                 else:

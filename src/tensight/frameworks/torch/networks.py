@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import torch
 from torch import nn
+from torch.nn.utils.parametrize import ParametrizationList
 
 from tensight.frameworks.identity import IdentityMap
 from tensight.frameworks.source import variable_name
@@ -121,6 +122,8 @@ class Networks:
         inner = stripped(module)
         entry = self.entries.values.get(id(inner))
         if entry is not None:
+            if "parametrizations" in entry.path.split("."):
+                return None  # a weight was read that torch calculates from others: no call of the network
             if inner is not module and is_compiled(module):
                 self.compiled(entry.network)
             return entry
@@ -130,6 +133,8 @@ class Networks:
             self._ignored[inner] = True
             return None
         root = self.created.topmost(inner)
+        if isinstance(root, ParametrizationList):
+            return None  # torch tries it out before it hangs in a network
         self.add(root, variable_name(root, skip + 1) or variable_name(module, skip + 1), compiled=is_compiled(module))
         return self.entries.get(inner)
 
