@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from tensight.capture.coverage import CoverageKeeper, coverage_line, step_check_line
-from tensight.cli import COMMANDS, main
+from tensight.cli import COMMANDS
 from tensight.cli.check import _actual, _count
 from tensight.cli.printing import print_table
 from tensight.records import Coverage, Event, Finding, Hit, Network, Parameter, StepRecord, TensorInfo, Where
