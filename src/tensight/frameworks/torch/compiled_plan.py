@@ -100,13 +100,13 @@ def plan(graph: Graph, entry_of: Callable[[int], Entry | None], without: Entry |
         for index, node in enumerate(leaving[:MOST_OUTPUTS]):
             mark = Mark(node.name, entry, call, f"output.{index}", line_of(node), _shape(node))
             marks.append((places[node], len(nodes), mark))
-    marks += [(places[node], 0, mark) for node, mark in _functions(graph, entry_of, calls)]
+    marks += [(places[node], 0, mark) for node, mark in _functions(graph, entry_of, calls, without)]
     # of a value that leaves several modules at once, the innermost first: it made the value
     return Plan([mark for _, _, mark in sorted(marks, key=lambda found: found[:2])])
 
 
 def _functions(
-    graph: Graph, entry_of: Callable[[int], Entry | None], calls: dict[Entry, int]
+    graph: Graph, entry_of: Callable[[int], Entry | None], calls: dict[Entry, int], outermost: Entry | None
 ) -> list[tuple[Node, Mark]]:
     """Activations that modules call as functions, numbered in each call as they are where nothing is compiled."""
     found: list[tuple[Node, Mark]] = []
@@ -114,12 +114,10 @@ def _functions(
     seen: dict[Entry, dict[str, int]] = {}  # entry → the calls of its module, in order
     for node in graph.nodes:
         stack = node.meta.get("nn_module_stack") if node.op in ("call_function", "call_method") else None
-        if not stack:
-            continue
-        scope = next(reversed(stack))
+        scope = next(reversed(stack)) if stack else ""  # the outermost module's own lines stand in no scope
         name = scope.partition("@")[0]
-        entry = entry_of(int(name)) if name.isdigit() else None
-        if entry is None:
+        entry = entry_of(int(name)) if name.isdigit() else None if scope else outermost
+        if entry is None or not node.op.startswith("call_"):
             continue
         call = seen.setdefault(entry, {}).setdefault(scope, len(seen[entry]))
         function = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
