@@ -37,6 +37,29 @@ with torch.inference_mode():
         y = net(x)
 """
 
+ATTENTION = """
+import torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.key = nn.Linear(8, 8)
+
+    def forward(self, x, shut):
+        score = x @ self.key(x).T
+        score = score.masked_fill(shut, float("-inf"))
+        return torch.softmax(score, -1) @ x
+
+torch.manual_seed(0)
+net = Attention().to({dtype}).eval()
+with torch.no_grad():
+    for i in range(20):
+        x, shut = torch.randn(6, 8, dtype={dtype}), torch.ones(6, 6).triu(1).bool()
+        {line}
+        y = net(x, shut)
+"""
+
 HEALTHY = """
 import torch
 from torch import nn
@@ -114,10 +137,29 @@ def test_the_operator_that_makes_the_answer_nan_is_named_with_its_line(run_tensi
     assert found["since"] == "forward pass"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "line", "fault", "code"),
+    [
+        ("torch.float32", "shut[2] |= i == 7", "softmax_all_masked", "return torch.softmax("),
+        ("torch.float16", "x = x * 600 if i == 7 else x", "fp16_overflow", "score = x @"),
+    ],
+)
+def test_what_made_the_nan_of_an_attention_is_named_by_running_the_step_again(
+    run_tensight: Tensight, tmp_path: Path, dtype: str, line: str, fault: str, code: str
+) -> None:
+    (found,) = findings(run_tensight, tmp_path, ATTENTION.format(dtype=dtype, line=line))
+    assert (found["fault"], found["since_step"], found["replay"]) == (fault, 7, "exact")
+    assert found["where"]["code"].startswith(code)
+
+
 def test_the_cell_that_first_returns_nan_is_named_in_mindspore(run_tensight: Tensight, tmp_path: Path) -> None:
     (found,) = findings(run_tensight, tmp_path, MINDSPORE.format(line="x[2] *= i != 12"))
     assert (found["since_step"], found["where"]["module"]) == (12, "out")
     assert "--steps 12" in found["fix"][0]  # an inference of MindSpore is not run again
+
+
+def test_a_row_that_is_masked_in_part_is_left_in_peace(run_tensight: Tensight, tmp_path: Path) -> None:
+    assert findings(run_tensight, tmp_path, ATTENTION.format(dtype="torch.float32", line="shut[2, 1] = True")) == []
 
 
 def test_scores_that_are_ruled_out_and_measures_without_weights_are_left_in_peace(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch.utils._python_dispatch import BaseTorchDispatchMode
 
 from tensight.session.crashing import crash_of
 
@@ -177,6 +178,39 @@ def test_an_exception_in_a_loader_worker_is_traced_to_the_line_in_the_worker():
     assert block["where"]["phase"] == "data"
     assert "DataLoader worker process 0" in block["why"]
     assert block["title"].startswith("KeyError: 1")
+
+
+def test_tensors_written_as_a_list_are_told_one_by_one_and_where_they_part() -> None:
+    block, _ = crash("cat_in_list")
+    assert (block["where"]["op"], block["title"].rpartition(": ")[2]) == ("cat", "side differs")
+    assert block["inputs"][:2] == ["up: float32[2, 4, 16] on cpu", "side: float32[2, 4, 15] on cpu"]
+    assert "up and side have 16 against 15 in dimension 2" in block["why"]
+
+
+def test_an_operator_that_fails_under_a_mode_goes_by_the_name_that_the_user_wrote() -> None:
+    with BaseTorchDispatchMode():  # which calls each operator from Python
+        block, _ = crash("cat_in_list")
+    assert block["where"]["op"] == "cat"
+    assert "side: float32[2, 4, 15] on cpu" in block["inputs"]
+
+
+def test_the_letter_of_an_einsum_and_the_tensors_that_disagree_are_named() -> None:
+    block, _ = crash("einsum_sizes")
+    assert block["title"] == "einsum: j is 8 in one tensor and 7 in another"
+    assert "[3, 8]" in block["why"]
+    assert "[6, 7, 4] (written ijk)" in block["why"]
+
+
+def test_a_part_that_was_renamed_since_the_checkpoint_was_written_is_told_with_what_else_differs() -> None:
+    block, _ = crash("renamed_parts")
+    assert "rename 'body.' to 'encoder.'" in block["fix"][0]
+    assert "head.weight is [2, 4] in the checkpoint and [3, 4] in the model" in block["why"]
+
+
+def test_where_a_none_came_from_is_said() -> None:
+    block, _ = crash("no_return")
+    assert block["title"].startswith("2 was given None")
+    assert "None comes out of" in block["why"]
 
 
 def test_the_traceback_stays_as_it_was():

@@ -44,6 +44,28 @@ def test_a_replay_names_the_operator_its_line_and_the_reason() -> None:
     assert "infinite slope" in finding.why
 
 
+def test_a_bad_value_that_a_mask_drops_before_the_loss_is_said_to_come_back_in_backward() -> None:
+    run = Run()
+    _gradients_break(run)
+    run.replay("aten.log", 9, phase="forward", source=ROOT, facts=LOG)
+    (finding,) = run.end()
+    assert (finding.fault, finding.since_step) == ("log_of_zero", 9)
+    assert "The loss is finite all the same" in finding.why
+    assert "choose before log" in finding.fix[-1]
+
+
+def test_a_bad_value_that_reached_the_loss_was_not_dropped() -> None:
+    run = Run()
+    run.learn(9, 1.0, 0.5)
+    for layer in run.layers:
+        layer.gradient = nan(256)
+    run.train(math.nan)
+    run.replay("aten.log", 9, phase="forward", source=ROOT, facts=LOG)
+    (finding,) = run.end()
+    assert finding.fault == "log_of_zero"
+    assert "all the same" not in finding.why
+
+
 def test_a_nan_in_the_batch_is_the_datas_fault_and_nothing_elses() -> None:
     run = Run()
     run.learn(5)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensight.diagnosis.crash_patterns import Explanation, Patterns
+from tensight.diagnosis.crashes_fitting import FITTING
 from tensight.diagnosis.crashes_mindspore import MINDSPORE
 from tensight.frameworks.crash import Crash
 
@@ -95,18 +96,6 @@ def _not_contiguous(crash: Crash, match: re.Match[str]) -> Explanation:
     )
 
 
-@_when(r"(?:stack expects each tensor to be equal size|Sizes of tensors must match except in dimension)")
-def _stack(crash: Crash, match: re.Match[str]) -> Explanation:
-    shapes = [item.shape for item in crash.inputs if item.shape is not None]
-    odd = next((index for index, shape in enumerate(shapes) if shape != shapes[0]), None)
-    which = f"; {crash.inputs[odd].name} differs from the first" if odd is not None else ""
-    return Explanation(
-        "tensors of different shapes cannot be put together",
-        f"{crash.operator or 'stack'} needs the same shape of all{which}: {crash.message.splitlines()[0]}",
-        ("pad or crop them to one shape; for samples of a loader give it a collate_fn that pads",),
-    )
-
-
 @_when(
     r"(?:expected scalar type (\w+) but found (\w+)|must have the same dtype, but got (\w+) and (\w+)"
     r"|Input type \((?:torch\.)?([\w.]+)\) and (?:weight|bias) type \((?:torch\.)?([\w.]+)\) should be the same"
@@ -157,9 +146,10 @@ def _target_dtype(crash: Crash, match: re.Match[str]) -> Explanation:
 @_when(r"argument '(\w+)' \(position \d+\) must be \w*Tensor\w*, not NoneType")
 def _nothing(crash: Crash, match: re.Match[str]) -> Explanation:
     what = crash.module or crash.operator or "the call"
+    made = f"; {crash.nothing}" if crash.nothing else ""
     return Explanation(
         f"{what} was given None instead of a tensor",
-        f"{crash.operator or 'the call'} needs a tensor as {match[1]}; None comes out of a function or a forward"
+        f"{crash.operator or 'the call'} needs a tensor as {match[1]}{made}; None comes out of a function or a forward"
         " that ends without return, in one of its branches perhaps",
         ("look at what made the value: every way through it must end in return",),
     )
@@ -191,6 +181,7 @@ def _twice(crash: Crash, match: re.Match[str]) -> Explanation:
         " or something computed in an earlier step (a hidden state, a running loss) is still part of this step's graph",
         (
             "cut what is carried from step to step: hidden = hidden.detach()",
+            "of two networks that train in turn, cut where the first loss needs no gradients: critic(made.detach())",
             "or compute the loss again before the second backward; retain_graph=True only if both are wanted",
         ),
     )
@@ -361,21 +352,6 @@ def _one_value(crash: Crash, match: re.Match[str]) -> Explanation:
     )
 
 
-@_when(r"Error\(s\) in loading state_dict for (\w+):(.*)")
-def _state(crash: Crash, match: re.Match[str]) -> Explanation:
-    lines = [line.strip() for line in match[2].splitlines() if line.strip()]
-    fix = "build the model as it was when the checkpoint was written"
-    if "module." in match[2]:
-        fix = "the checkpoint was written from a wrapped model: strip 'module.' from its names"
-    if "_orig_mod." in match[2]:
-        fix = "the checkpoint was written from a compiled model: strip '_orig_mod.' from its names"
-    return Explanation(
-        f"the checkpoint does not fit {match[1]}",
-        "; ".join(lines[:3]) + (f"; and {len(lines) - 3} more" if len(lines) > 3 else ""),
-        (fix,),
-    )
-
-
 @_when(r"Can't call numpy\(\) on Tensor that requires grad")
 def _numpy(crash: Crash, match: re.Match[str]) -> Explanation:
     return Explanation(
@@ -438,7 +414,7 @@ _BLOCKING = "for the right line put mindspore.runtime.launch_blocking() (synchro
 def explain(crash: Crash) -> dict[str, Any]:
     """The block beside the traceback: title, where, why, inputs and fix, as plain values."""
     found: Explanation | None = None
-    for pattern, function in (*_PATTERNS, *MINDSPORE):
+    for pattern, function in (*FITTING, *_PATTERNS, *MINDSPORE):
         match = pattern.search(crash.message)
         if match:
             found = function(crash, match)

@@ -15,6 +15,7 @@ from tensight.diagnosis.kept import Kept
 from tensight.records import Observation, StepRecord, TensorInfo
 
 IGNORED = frozenset({"buffer"})
+_RETURNED = ("output", "activation", "prediction")
 LEFT_OUT = 12  # updates in a row; a scale that starts at 65536 is then at 16
 SMALL_SCALE = 16.0
 
@@ -50,7 +51,7 @@ class Trouble:
         self._left_out_in_a_row = 0
         self._left_out_since = -1
         self.before: Kept | None = None  # the last observed step before it
-        self.good = -1  # the last step before it whose loss was read and finite
+        self.good = -1  # the last step before it whose loss, or without one whose answer, was seen and finite
         self.usual: set[int] = set()  # tensors that are not finite in good steps
         self._trains = False  # a loss or a gradient was seen: what is computed beside a training is its own affair
 
@@ -73,6 +74,8 @@ class Trouble:
         if found is None and not loss:
             if record.observations and record.depth:
                 self.before = Kept(record, self._tensors)
+                if record.loss is None and not self._trains and self._answered(record):
+                    self.good = record.step
             return False
         return self._judge(record, loss, found or [])
 
@@ -98,9 +101,14 @@ class Trouble:
         self.first = BadStep(record.step, kept, tuple(fresh), loss, gradient, weight, answer)
         return True
 
+    def _answered(self, record: StepRecord) -> bool:
+        """Whether what a network returned was looked at."""
+        infos = (self._tensors.get(one.tensor) for one in record.observations)
+        return any(info is not None and not info.node and info.kind in _RETURNED for info in infos)
+
     def _is_answer(self, one: Observation, info: TensorInfo) -> bool:
         """Whether this is a NaN in what a network returns; -inf is what scores that are ruled out are set to."""
-        if not one.stats.nan or info.node or info.kind not in ("output", "activation", "prediction"):
+        if not one.stats.nan or info.node or info.kind not in _RETURNED:
             return False
         return any(
             other.network == info.network and other.kind in ("weight", "frozen") for other in self._tensors.values()

@@ -49,6 +49,7 @@ class Crash(msgspec.Struct):
     module_type: str = ""
     inputs: list[Input] = []
     late: bool = False  # the operator failed earlier than at this line: operators run ahead of Python
+    nothing: str = ""  # "x is None in train.py:12": where a None came from that a call was given
     worker: str = ""  # 'DataLoader worker process 0' when it happened there
 
     def named(self, *names: str) -> Input | None:
@@ -166,6 +167,8 @@ def operands(expression: ast.expr) -> list[ast.expr]:
     if isinstance(expression, ast.Call):
         given = [part.value if isinstance(part, ast.Starred) else part for part in expression.args]
         given += [keyword.value for keyword in expression.keywords]
+        # what is written as a list is as good as written one by one
+        given = [one for part in given for one in (part.elts if isinstance(part, (ast.List, ast.Tuple)) else [part])]
         if isinstance(expression.func, ast.Attribute):
             given.insert(0, expression.func.value)
         return given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 
@@ -147,6 +148,12 @@ def tried(replay: Replay | None) -> list[Fact]:
     return [(name, value) for name, value in replay.facts.items() if name.startswith("tried ")]
 
 
+def _dropped(bad: BadStep) -> bool:
+    """Whether gradients went bad in a step whose loss was read and is finite."""
+    loss = bad.kept.record.loss
+    return bad.gradient and not bad.loss and loss is not None and math.isfinite(loss)
+
+
 def given_outside(case: Case, replay: Replay) -> bool:
     """Whether the first operator was given bad values that no weight or buffer held: the data had them.
 
@@ -218,6 +225,15 @@ class NonFinite(Rule):
         source = replay.source or _line_of_loss(case, replay, name)
         if backward and not bad.loss:
             since += "; forward values were all finite"
+        beside = ""
+        fix = why.fix
+        if not backward and replay.phase == "forward" and _dropped(bad):
+            beside = (
+                ". The loss is finite all the same: what comes after (torch.where, a mask) drops the value. Its"
+                " gradient is not dropped: backward multiplies the 0 that comes back by an infinite slope, and"
+                " 0 × inf is NaN"
+            )
+            fix = (*fix, f"choose before {name}, not after it: a torch.where around its input, or only the valid rows")
         return self.finding(
             f"{why.title}: {'gradient' if backward else 'value'} became {_became(replay)}",
             fault=why.fault,
@@ -225,9 +241,9 @@ class NonFinite(Rule):
             confidence=why.confidence if replay.status == "exact" else why.confidence - 0.05,
             since_step=min(replay.step, bad.began),
             where=where(source, module=replay.module, op=f"{namespace(replay)}.{name}", network=self._network(bad)),
-            why=why.why + _rows_hit(replay),
+            why=why.why + _rows_hit(replay) + beside,
             facts=facts,
-            fix=why.fix,
+            fix=fix,
             since=since,
             then=replay.then,
             replay=replay.status,

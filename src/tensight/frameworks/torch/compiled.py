@@ -337,7 +337,7 @@ class Compiled:
 
     def _watched(self, mark: Mark, call: int, x: torch.Tensor, phase: Phase) -> Watched:
         entry = mark.entry
-        kind: Kind = "activation" if entry.activation else "output"
+        kind: Kind = "activation" if entry.activation or mark.function else "output"
         if phase == "backward":
             kind = "output_gradient"
         return self.watching.watched(
@@ -349,7 +349,8 @@ class Compiled:
             mark.slot,
             entry.network,
             call=call,
-            type=entry.type,
+            type=mark.function or entry.type,
+            op=mark.function,
             phase=phase,
             source=mark.source,
         )
@@ -375,7 +376,11 @@ class Compiled:
             if found.judged or not found.looked:
                 continue
             found.judged = True
-            hidden = [mark for mark in found.marks if mark.node not in found.seen and id(mark.entry) not in self._shown]
+            hidden = [
+                mark
+                for mark in found.marks
+                if mark.node not in found.seen and id(mark.entry) not in self._shown and not mark.function
+            ]
             for network in dict.fromkeys(mark.entry.network for mark in hidden):
                 paths = list(
                     dict.fromkeys(mark.entry.path or network for mark in hidden if mark.entry.network == network)

@@ -6,6 +6,7 @@ import hashlib
 import math
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from tensight.frameworks.source import is_user_file, source_of
 from tensight.frameworks.torch.networks import Entry
 from tensight.records import Source
 
+_ACTIVATIONS = frozenset(("relu", "relu6", "sigmoid", "tanh"))
 MOST_OUTPUTS = 8  # of one call of a module
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _IN_PLACE = frozenset(
@@ -33,6 +35,7 @@ class Mark(NamedTuple):
     slot: str
     source: Source | None
     shape: tuple[int, ...] | None
+    function: str = ""  # of an activation that is called as a function: then it need not leave the module
 
     def shaped(self, x: torch.Tensor) -> torch.Tensor:
         """The value in the module's own shape, where compiled code keeps it in another one."""
@@ -97,8 +100,35 @@ def plan(graph: Graph, entry_of: Callable[[int], Entry | None], without: Entry |
         for index, node in enumerate(leaving[:MOST_OUTPUTS]):
             mark = Mark(node.name, entry, call, f"output.{index}", line_of(node), _shape(node))
             marks.append((places[node], len(nodes), mark))
+    marks += [(places[node], 0, mark) for node, mark in _functions(graph, entry_of, calls, without)]
     # of a value that leaves several modules at once, the innermost first: it made the value
     return Plan([mark for _, _, mark in sorted(marks, key=lambda found: found[:2])])
+
+
+def _functions(
+    graph: Graph, entry_of: Callable[[int], Entry | None], calls: dict[Entry, int], outermost: Entry | None
+) -> list[tuple[Node, Mark]]:
+    """Activations that modules call as functions, numbered in each call as they are where nothing is compiled."""
+    found: list[tuple[Node, Mark]] = []
+    numbers: Counter[tuple[str, str]] = Counter()
+    seen: dict[Entry, dict[str, int]] = {}  # entry → the calls of its module, in order
+    for node in graph.nodes:
+        stack = node.meta.get("nn_module_stack") if node.op in ("call_function", "call_method") else None
+        scope = next(reversed(stack)) if stack else ""  # the outermost module's own lines stand in no scope
+        name = scope.partition("@")[0]
+        entry = entry_of(int(name)) if name.isdigit() else None if scope else outermost
+        if entry is None or not node.op.startswith("call_"):
+            continue
+        call = seen.setdefault(entry, {}).setdefault(scope, len(seen[entry]))
+        function = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+        if function not in _ACTIVATIONS or entry.activation or value_of(node) is None:
+            continue
+        number = numbers[scope, function]
+        numbers[scope, function] += 1
+        if number < MOST_OUTPUTS and call <= calls.get(entry, 0):
+            slot = f"{function}.{number}"
+            found.append((node, Mark(node.name, entry, call, slot, line_of(node), _shape(node), function)))
+    return found
 
 
 def value_of(node: Node) -> torch.Tensor | None:

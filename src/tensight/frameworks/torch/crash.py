@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import nn
 
-from tensight.frameworks.crash import Crash, Frame, Input, find_call, is_known, operands, value_of
+from tensight.frameworks.crash import (
+    Crash,
+    Frame,
+    Input,
+    failed_expression,
+    find_call,
+    is_known,
+    operands,
+    operator_of,
+    value_of,
+)
 from tensight.frameworks.source import is_user_file
 from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.wrappers import walk
@@ -27,7 +38,14 @@ def add_to(crash: Crash, frames: list[Frame]) -> None:
     """Fill in what the frames of a traceback show of modules and tensors."""
     _module(crash, frames)
     _phase(crash, frames)
-    find_call(crash, _up_to_private(frames), _tensors)
+    public = _up_to_private(frames)
+    if len(public) < len(frames) and public:  # the call that the user knows failed, not what it is made of
+        expression = failed_expression(public[-1][0].f_code, *public[-1][1:])
+        if expression is not None:
+            crash.call, crash.operator = ast.unparse(expression), operator_of(expression)
+    find_call(crash, public, _tensors)
+    if "not NoneType" in crash.message:
+        crash.nothing = _nothing(frames)
     _unused(crash, frames)
     node = _NODE.search(crash.message)
     if node:
@@ -53,6 +71,18 @@ def _up_to_private(frames: list[Frame]) -> list[Frame]:
         if _PRIVATE.search(frames[index][0].f_code.co_filename):
             return frames[:index]
     return frames
+
+
+def _nothing(frames: list[Frame]) -> str:
+    """Where the user's own lines have handed on a None: the outermost, for there it came from."""
+    for frame, line, instruction in frames:
+        if not is_user_file(frame.f_code.co_filename):
+            continue
+        expression = failed_expression(frame.f_code, line, instruction)
+        for given in operands(expression) if isinstance(expression, ast.Call) else []:
+            if value_of(given, frame) is None:
+                return f"{ast.unparse(given)} is None in {Path(frame.f_code.co_filename).name}:{line}"
+    return ""
 
 
 def _module(crash: Crash, frames: list[Frame]) -> None:

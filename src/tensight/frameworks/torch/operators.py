@@ -13,6 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tensight
+from tensight.frameworks.patches import stands_in
 from tensight.frameworks.source import source_of, user_site, user_source
 from tensight.frameworks.torch.operators_scope import Scope
 from tensight.frameworks.torch.shards import PLAIN, local
@@ -168,7 +169,7 @@ def _caller() -> str:
         belongs = _belongs.get(filename)
         if belongs is None:
             belongs = _belongs[filename] = _owner(filename)
-        if belongs != "machinery":
+        if belongs != "machinery" and not (belongs == "us" and stands_in(frame.f_code)):
             return belongs
         frame = frame.f_back
     return "them"

@@ -13,6 +13,7 @@ from tensight.frameworks.torch.wrappers import walk
 from tensight.records import Phase
 
 _MOST_FRAMES = 60
+_MOST_ANSWERS = 64  # of one step
 
 
 class Scope:
@@ -21,6 +22,7 @@ class Scope:
     def __init__(self) -> None:
         self.roots: dict[int, nn.Module] = {}  # outermost modules that were called
         self.losses: list[torch.Tensor] = []  # what backward was called on
+        self.answers: list[torch.Tensor] = []  # what the outermost modules have returned
         self._stack: list[str] = []
         self._paths: dict[int, dict[int, str]] = {}
         self._root: list[int] = []
@@ -90,6 +92,16 @@ class Scope:
 
     def _leave(self, module: nn.Module, inputs: object, output: object) -> None:
         del self._stack[-1:]  # which never fails, whatever another thread does
+        if not self._stack:
+            self.answers += [found for found in _tensors(output) if found.is_floating_point()]
+            del self.answers[:-_MOST_ANSWERS]
+
+
+def _tensors(value: object) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [found for part in parts for found in _tensors(part)]
 
 
 def _in_optimizer() -> bool:

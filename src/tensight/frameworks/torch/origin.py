@@ -263,9 +263,18 @@ class FirstBad:
             if not facts.finite(tensor):
                 reached |= self._bad.get(_key(tensor), (None, frozenset()))[1]
         hard = [origin for origin in reached if origin.hard] or list(reached)
+        if not hard:
+            hard = [origin for origin in self._answered() if origin.hard]
         if not hard and final:
             hard = [origin for origin in self.origins if origin.kind == "made" and origin.nan and not origin.call.ours]
         return min(hard, key=lambda origin: origin.order, default=None)
+
+    def _answered(self) -> set[Origin]:
+        """Where the NaN in the answers of a step came from that only infers: there the answers are what counts."""
+        if self._scope.losses or any(one.grad is not None for one in self._scope.parameters().values()):
+            return set()
+        answers = [answer for answer in self._scope.answers if facts.has_nan(answer)]
+        return {origin for answer in answers for origin in self._bad.get(_key(answer), (None, frozenset()))[1]}
 
     def summand(self) -> str:
         """Which summand of the loss is bad; '' when it is no sum, or all of it is."""
@@ -295,6 +304,7 @@ class FirstBad:
     def step_over(self, step: int) -> None:
         """Forget the losses of a step that went well; weights stay followed."""
         self._scope.losses.clear()
+        self._scope.answers.clear()
         self._raw.clear()
         self._terms.clear()
         self._held = 0
