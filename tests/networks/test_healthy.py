@@ -1,6 +1,6 @@
 """Healthy, realistic trainings: nothing may be found in them.
 
-Four of them run for 150 steps with every step watched; with TENSIGHT_FULL=1 all run for 500 steps as a user runs them.
+Six of them run for 150 steps with every step watched; with TENSIGHT_FULL=1 all run for 500 steps as a user runs them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 from tests.networks.running import FULL, findings, programs
 
-SOME = ("cnn_augmented", "gan", "gpt_tied", "grad_scaler")
+SOME = ("cnn_augmented", "gan", "gpt_tied", "grad_scaler", "missing_values", "prices_scaled_inside")
 CHOSEN = [program for program in programs("healthy") if FULL or program.stem in SOME]
 
 
