@@ -139,3 +139,32 @@ def test_sums_that_do_no_harm_are_averaged_or_begin_at_a_share_of_the_loss_are_n
     assert summed(value=None, ending=0.1).faults() == []
     assert "gradients_summed_over_ranks" not in summed(value=None, ending=1e6, said=False).faults()
     assert "gradients_summed_over_ranks" not in summed(value=2.0, ending=1e6).faults()
+
+
+def one_cycle(whole: int, every: int, steps: int = 120) -> Run:
+    """A OneCycleLR of so many steps that is stepped behind every so many updates, some of which nobody saw."""
+    run = Run(lr=0.01)
+    line = Source("train.py", 40, "schedule.step()")
+    run.engine.part(Part("scheduler", "OneCycleLR", "OneCycleLR", {"optimizer": "SGD", "total_steps": whole}))
+    for at in range(1, steps + 1):
+        told = Event("scheduler_step", part="OneCycleLR", values={"count": at // every}, source=line)
+        run.train(1.4 - 0.001 * at, events=[*run.events(), *([told] if at % (every * 2) == 0 else [])])
+    return run
+
+
+def test_a_schedule_for_every_update_that_is_stepped_per_epoch_is_named() -> None:
+    (finding,) = one_cycle(whole=120, every=30).end()
+    assert (finding.fault, finding.where.line) == ("scheduler_stepped_per_epoch", 40)
+    assert "4 times" in finding.why
+
+
+@pytest.mark.parametrize(
+    ("whole", "every"),
+    [
+        pytest.param(120, 1, id="stepped at every update, though half of that was seen"),
+        pytest.param(4, 30, id="made for epochs"),
+        pytest.param(1200, 30, id="a run that was cut short"),
+    ],
+)
+def test_a_schedule_that_is_stepped_as_it_was_made_has_no_finding(whole: int, every: int) -> None:
+    assert "scheduler_stepped_per_epoch" not in one_cycle(whole, every).faults()

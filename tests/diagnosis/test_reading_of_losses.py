@@ -153,3 +153,37 @@ def test_yes_and_no_that_is_always_no_is_named() -> None:
 
 def test_a_rare_yes_may_not_have_come_up_yet() -> None:
     assert binary(0, 0, alike=500).learn(20).faults() == []
+
+
+OUT_OF_REACH = {
+    "function": "mse_loss",
+    "reduction": "mean",
+    "prediction_from": "tanh",
+    "target_min": 1.4,
+    "target_max": 8.6,
+    "target_beyond": 1.0,
+    "target_floor": 16.1,
+    "value": 16.2,
+    "target_variance": 3.0,
+}
+
+
+def test_targets_that_the_last_activation_cannot_reach_are_named() -> None:
+    run = with_loss(OUT_OF_REACH, 60)
+    assert run.faults() == ["output_range_too_small"]
+    (finding,) = run.engine.findings
+    assert finding.where.op == "tanh"
+    assert "-1 to 1" in finding.why
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"target_floor": 0.4},  # noise a little beyond the end of the range
+        {"target_beyond": 0.01},
+        {"reduction": "sum"},
+        {"prediction_from": "addmm"},
+    ],
+)
+def test_targets_that_lie_in_reach_have_no_finding(values: dict[str, Any]) -> None:
+    assert "output_range_too_small" not in with_loss(OUT_OF_REACH | values, 60).faults()

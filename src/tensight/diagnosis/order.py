@@ -81,6 +81,7 @@ class CallOrder:
         self.scaling = False  # a scaler with a scale other than 1 is at work
         self.schedulers: dict[str, Source | None] = {}
         self.scheduler_steps = 0
+        self.scheduler_counts: dict[str, int] = {}  # how often each was stepped, by its own account
         self._pending: list[BackwardLine] = []
         self._backward_source: Source | None = None
 
@@ -104,6 +105,9 @@ class CallOrder:
             elif kind == "scheduler_step":
                 self.schedulers.setdefault(event.part, event.source)
                 self.scheduler_steps += 1
+                count = event.values.get("count")
+                if isinstance(count, int):
+                    self.scheduler_counts[event.part] = count
 
     def optimizer(self, name: str) -> OptimizerCalls:
         calls = self.optimizers.get(name)

@@ -68,6 +68,7 @@ from tensight.diagnosis.rules.optimizer_settings import (
     ParametersInTwoOptimizers,
     WeightsOverwritten,
 )
+from tensight.diagnosis.rules.output_range import OutputRangeTooSmall
 from tensight.diagnosis.rules.own_backward import OwnBackwardWrong
 from tensight.diagnosis.rules.pictures import TargetsTurned
 from tensight.diagnosis.rules.precision import (
@@ -82,6 +83,7 @@ from tensight.diagnosis.rules.restoring import WeightsNotRestored
 from tensight.diagnosis.rules.rising import LrKeepsRising, LrRisesAgain
 from tensight.diagnosis.rules.same_sample import SameSampleRepeated
 from tensight.diagnosis.rules.saturation import SaturatedActivation, TinyInit
+from tensight.diagnosis.rules.schedule_length import OneCyclePerEpoch
 from tensight.diagnosis.rules.sequences import BatchAndTimeSwapped, SamplesMixedByView
 from tensight.diagnosis.rules.starting import CheckpointDoesNotFit, EvaluationInputsDiffer
 from tensight.diagnosis.rules.summands import PenaltyOutweighs, SumOutweighs
@@ -211,6 +213,8 @@ RULES: tuple[type[Rule], ...] = (
     LossMaskInverted,
     OwnBackwardWrong,
     SamplesMixedByView,
+    OutputRangeTooSmall,
+    OneCyclePerEpoch,
 )
 
 

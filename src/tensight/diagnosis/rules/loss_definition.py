@@ -38,7 +38,7 @@ def maker(case: Case, *kinds: str) -> TensorInfo | None:
     return None
 
 
-def _place(case: Case, info: TensorInfo | None, site: LossSite) -> tuple[Source | None, str | None, str | None]:
+def place_of(case: Case, info: TensorInfo | None, site: LossSite) -> tuple[Source | None, str | None, str | None]:
     """Line, module and network of what made the prediction, or the line of the loss."""
     if info is None:
         return site.maker or site.source, None, None
@@ -77,7 +77,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
         return (site, choices) if seen and isinstance(choices, int) and choices > 1 else None
 
     def _say_by_hand(self, case: Case, site: LossSite, choices: int) -> Finding:
-        source, module, network = _place(case, maker(case, "softmax"), site)
+        source, module, network = place_of(case, maker(case, "softmax"), site)
         return self.finding(
             "softmax is applied twice: probabilities are taken for logits",
             confidence=0.93,
@@ -91,7 +91,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
         )
 
     def _say(self, case: Case, site: LossSite) -> Finding:
-        source, module, network = _place(case, maker(case, "softmax"), site)
+        source, module, network = place_of(case, maker(case, "softmax"), site)
         floor = math.log(math.e + site.classes - 1) - 1
         return self.finding(
             "softmax is applied twice: cross_entropy gets probabilities instead of logits",
@@ -225,7 +225,7 @@ class SoftmaxOverBatchDim(Rule):
 
     def _say(self, case: Case, site: LossSite, proof: str) -> Finding:
         info = maker(case, "logsoftmax", "softmax")
-        source, module, network = _place(case, info, site)
+        source, module, network = place_of(case, info, site)
         made = site.first.get("prediction_source")
         kind = site.made_by
         return self.finding(
@@ -283,7 +283,7 @@ class NllOnProbabilities(Rule):
     def _say(self, case: Case, site: LossSite) -> Finding:
         probabilities = site.prediction_min >= 0 and site.prediction_max <= 1 + 1e-3
         info = maker(case, "softmax") if probabilities else None
-        source, module, network = _place(case, info, site)
+        source, module, network = place_of(case, info, site)
         what = "probabilities (softmax outputs)" if probabilities else "logits"
         name = site.function
         low = min((value for _, value in case.loss.points), default=0.0)
@@ -355,7 +355,7 @@ class SigmoidBeforeBceWithLogits(Rule):
         )
 
     def _say(self, case: Case, site: LossSite) -> Finding:
-        source, module, network = _place(case, maker(case, "sigmoid"), site)
+        source, module, network = place_of(case, maker(case, "sigmoid"), site)
         return self.finding(
             "sigmoid is applied twice: binary_cross_entropy_with_logits gets probabilities",
             confidence=0.94,

@@ -12,6 +12,7 @@ from tensight.frameworks.adapter import Array
 from tensight.frameworks.torch import statistics
 from tensight.frameworks.torch.activations import Made
 from tensight.frameworks.torch.graph import made_by
+from tensight.frameworks.torch.reach import out_of_reach
 from tensight.frameworks.torch.watching import to_numpy
 from tensight.records.event import Value
 
@@ -42,6 +43,7 @@ def facts(
         if target is not None:
             found["target_shape"] = shape_text(target)
             found |= _target(target.detach())
+            found |= out_of_reach(function, found["prediction_from"], target)
     return found
 
 

@@ -116,6 +116,9 @@ class Schedulers:
         groups = getattr(optimizer, "param_groups", None) or [{}]
         rate = groups[0].get("lr")
         values: dict[str, Value] = {} if rate is None else {"lr": float(rate)}
+        count = getattr(scheduler, "last_epoch", None)  # its own, for not every call of it is seen
+        if isinstance(count, int):
+            values["count"] = count
         self.watching.sink.event("scheduler_step", name, values, user_source())
 
 
