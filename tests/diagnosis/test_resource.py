@@ -20,6 +20,7 @@ def test_a_function_that_is_compiled_again_and_again_is_a_storm() -> None:
     for again in range(7):
         compiles(run, again)
     (finding,) = [finding for finding in run.end() if finding.fault == "recompilation_storm"]
+    assert finding.where.op == "torch.compile"
     assert (finding.category, finding.since_step, finding.where.line) == ("resource", 4, 12)
     assert "6 times" in finding.why
     assert "size mismatch" in finding.why

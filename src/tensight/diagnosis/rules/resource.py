@@ -104,7 +104,7 @@ class RecompilationStorm(Rule):
                 "torch.compile compiles the same function again and again",
                 confidence=0.85,
                 since_step=seen.since,
-                where=where(source, network=seen.network or None),
+                where=where(source, op="torch.compile", network=seen.network or None),
                 why=f"the function{at(seen.source)} was compiled again {seen.again} times {steps}{said}: each time"
                 " training waits for the compiler, and after a few more torch.compile gives up and runs it uncompiled",
                 facts=[("recompilations", seen.again), ("reason of the last one", reason or None)],
