@@ -44,7 +44,7 @@ class OneCyclePerEpoch(Rule):
             since_step=0,
             where=where(case.order.schedulers.get(scheduler.name) or scheduler.source, op="OneCycleLR.step"),
             why=f"the schedule has {whole} steps (total_steps), about as many as there were updates ({steps}),"
-            f" but scheduler.step() is called once per epoch or so ({count} times when it was last seen): it got through"
+            f" but scheduler.step() is called once per epoch or so ({count} times when last seen): it got through"
             f" {number(100 * count / whole)} % of its course and the warm-up never ended{rate}",
             facts=[("total_steps", whole), ("calls of scheduler.step()", count), ("updates", steps)],
             fix=(

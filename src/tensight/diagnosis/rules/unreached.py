@@ -48,13 +48,20 @@ class LossReachesNothing(Rule):
             return
         site = max((one for one in case.losses if one.first.get("grad", True)), key=lambda one: one.calls, default=None)
         line = max(order.lines.values(), key=lambda one: one.passes)
-        source = (site.source if site is not None else None) or line.source
+        made = (event.source for _, event in case.noted.of("cut") if event.values.get("function") == "new_leaf")
+        source = next(made, None) or (site.source if site is not None else None) or line.source
         yield self.finding(
             "the loss is not connected to the network: no parameter gets a gradient",
             fault="detach_breaks_graph",
             confidence=0.95,
             since_step=0,
-            where=where(source, parameter=held[0].name, module=held[0].parameter.module, network=trained[0]),
+            where=where(
+                source,
+                op="backward",
+                parameter=held[0].name,
+                module=held[0].parameter.module,
+                network=trained[0],
+            ),
             why=f"after {plural(order.backwards, 'backward pass')} not one of {plural(len(held), 'parameter')}"
             f" ({some([entry.name for entry in held])}) has a gradient, and {plural(order.updates, 'update')} changed"
             f" nothing: what backward(){at(line.source)} is called on is not connected to the graph of the network. A"

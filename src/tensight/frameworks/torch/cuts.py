@@ -31,6 +31,7 @@ _CUTS = (
     ("argmax", re.compile(r"\bargmax\(|\bone_hot\(|\.long\(")),
     ("round", re.compile(r"\.(?:round|floor|ceil|sign|trunc|heaviside)_?\(")),
 )
+_NEW_LEAF = (("new_leaf", re.compile(r"\brequires_grad(?:_\(|\s*=\s*True)|\bVariable\(")),)
 
 
 class Cuts:
@@ -60,19 +61,33 @@ class Cuts:
         if self._looked_around or self.watching.sink.step > 2:
             return
         self._looked_around = True
+        anew = root.grad_fn is None and root.requires_grad  # a loss that has no graph: it was made of numbers
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             code = frame.f_code
-            if is_user_file(code.co_filename) and code not in self._read:
-                self._read.add(code)
-                for function, source in cut_lines(code):
-                    self._tell(self.watching.network, None, function, source)
+            if is_user_file(code.co_filename):
+                if code not in self._read:
+                    self._read.add(code)
+                    for function, source in cut_lines(code):
+                        self._tell(self.watching.network, None, function, source)
+                if anew:
+                    for made_by in (code, *_named(frame)):
+                        for function, source in cut_lines(made_by, _NEW_LEAF):
+                            self._tell(self.watching.network, None, function, source)
             frame = frame.f_back
 
     def _tell(self, network: str, module: str | None, function: str, source: Source) -> None:
         if self._told < _MOST:
             self._told += 1
             self.watching.sink.event("cut", network, {"module": module, "function": function}, source)
+
+
+def _named(frame: FrameType) -> Iterator[CodeType]:
+    """Functions of the user's that the code of a frame names, which it may call."""
+    for name in frame.f_code.co_names:
+        function = frame.f_globals.get(name)
+        if isinstance(function, FunctionType) and is_user_file(function.__code__.co_filename):
+            yield function.__code__
 
 
 def _own(kind: type) -> list[FunctionType]:
@@ -84,7 +99,7 @@ def _own(kind: type) -> list[FunctionType]:
     return [forward, *(one for one in beside if one is not forward)]
 
 
-def cut_lines(code: Any) -> Iterator[tuple[str, Source]]:
+def cut_lines(code: Any, cuts: tuple[tuple[str, re.Pattern[str]], ...] = _CUTS) -> Iterator[tuple[str, Source]]:
     """What a function's lines may cut the graph by; of a script, only the lines outside its functions and classes."""
     try:
         lines, first = inspect.getsourcelines(code)
@@ -99,7 +114,7 @@ def cut_lines(code: Any) -> Iterator[tuple[str, Source]]:
             hidden = words.startswith(("def ", "class ", "@", "async "))
         if hidden or not words:
             continue
-        for function, pattern in _CUTS:
+        for function, pattern in cuts:
             if pattern.search(words):
                 yield function, source_of(code.co_filename, first + number, code.co_name)
                 break
