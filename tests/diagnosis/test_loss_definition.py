@@ -213,13 +213,15 @@ def test_a_summed_loss_that_learns_is_fine() -> None:
     assert _with(reduction="sum").learn(30, 40.0, 10.0).faults() == []
 
 
-def over_rows(shape: str, size: int) -> list[str]:
+def over_rows(shape: str, size: int, *, fed: int = 0, learnt: float = 0.01, steps: int = 20) -> list[str]:
     run = Run()
+    if fed:
+        run.tensor("input", "", "input.0", dtype="float32", shape=(fed, 2))
     line = Source("train.py", 31, "w = torch.softmax(score, dim=0)")
     values = {"function": "softmax", "size": size, "shape": shape, "module": ""}
-    for at in range(20):
+    for at in range(steps):
         told = [Event("over_rows", part="net", values=values, source=line)] if at < 6 else []
-        run.train(1.4 - 0.01 * at, events=[*run.events()[:1], *told, *run.events()[1:]])
+        run.train(1.4 - learnt * at, events=[*run.events()[:1], *told, *run.events()[1:]])
     return run.faults()
 
 
@@ -229,3 +231,12 @@ def test_a_softmax_inside_the_network_over_the_samples_of_the_batch_is_named() -
 
 def test_a_softmax_over_a_first_dimension_that_is_not_the_batch_has_no_finding() -> None:
     assert over_rows("10x32", 10) == []
+
+
+def test_a_softmax_over_the_samples_is_named_where_each_has_several_targets_in_a_row() -> None:
+    assert over_rows("16x2x2", 16, fed=16, learnt=0.001, steps=60) == ["softmax_over_batch_dim"]
+
+
+def test_it_is_not_where_the_network_learns_or_is_fed_something_else() -> None:
+    assert over_rows("16x2x2", 16, fed=16, learnt=0.022, steps=60) == []
+    assert over_rows("16x2x2", 16, fed=12, learnt=0.001, steps=60) == []

@@ -229,6 +229,16 @@ class Case:
         """Networks that some optimizer holds parameters of."""
         return [name for name in self.networks if any(entry.held for entry in self.ledger.of(name))]
 
+    def fed_lengths(self, network: str, step: int | None = None) -> set[int]:
+        """Lengths of the first axis of what a network was given in the first steps, or in one of them."""
+        return {
+            (one.shape or info.shape)[0]
+            for kept in self.beginning
+            if step is None or kept.step == step
+            for one, info in kept.of_kind("input")
+            if info.network == network and (one.shape or info.shape)
+        }
+
     def layers(self, network: str) -> list[Entry]:
         """The weights that make layers, in the order in which their modules ran (or are listed)."""
         known = self._layers.get(network)

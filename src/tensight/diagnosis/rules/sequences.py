@@ -102,23 +102,12 @@ class SamplesMixedByView(Rule):
             return  # it learns in spite of it
         for step, event in told:
             sizes = {int(size) for size in str(event.values.get("sizes") or "").split("x") if size}
-            fed = self._batches(case, event.part, step) | ({site.batch} if site is not None else set())
+            fed = case.fed_lengths(event.part, step) | ({site.batch} if site is not None else set())
             moved = sorted((sizes & fed) - {0, 1})
             again = [at for at, other in told if other.source == event.source]
             if moved and len(set(again)) >= TWICE:
                 yield self._say(case, step, event, moved[-1])
                 return
-
-    @staticmethod
-    def _batches(case: Case, network: str, step: int) -> set[int]:
-        """Lengths of the first axis of what the network is given."""
-        return {
-            (one.shape or info.shape)[0]
-            for kept in case.beginning
-            if kept.step == step
-            for one, info in kept.of_kind("input")
-            if info.network == network and (one.shape or info.shape)
-        }
 
     def _say(self, case: Case, step: int, event: Event, batch: int) -> Finding:
         values, trend, chance = event.values, case.loss.trend(), case.chance_loss()
