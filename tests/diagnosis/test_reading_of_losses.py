@@ -187,3 +187,17 @@ def test_targets_that_the_last_activation_cannot_reach_are_named() -> None:
 )
 def test_targets_that_lie_in_reach_have_no_finding(values: dict[str, Any]) -> None:
     assert "output_range_too_small" not in with_loss(OUT_OF_REACH | values, 60).faults()
+
+
+ONE_ANSWER = {"function": "mse_loss", "alike_by": "mean", "target_min": -1.0, "target_max": 2.0}
+
+
+def test_an_average_over_the_batch_that_gives_all_samples_one_answer_is_named() -> None:
+    run = with_loss(ONE_ANSWER, 60)
+    assert run.faults() == ["wrong_reduction_axis"]
+    assert run.engine.findings[0].where.op == "mean"
+
+
+@pytest.mark.parametrize("values", [{"alike_by": None}, {"target_max": -1.0}, {"target_learnt": True}])
+def test_answers_that_differ_or_should_not_have_no_finding(values: dict[str, Any]) -> None:
+    assert "wrong_reduction_axis" not in with_loss(ONE_ANSWER | values, 60).faults()

@@ -81,6 +81,7 @@ from tensight.diagnosis.rules.rebuilding import OptimizerRebuilt
 from tensight.diagnosis.rules.resource import GraphRetained, RecompilationStorm
 from tensight.diagnosis.rules.restoring import WeightsNotRestored
 from tensight.diagnosis.rules.rising import LrKeepsRising, LrRisesAgain
+from tensight.diagnosis.rules.same_answer import AveragedOverBatch
 from tensight.diagnosis.rules.same_sample import SameSampleRepeated
 from tensight.diagnosis.rules.saturation import SaturatedActivation, TinyInit
 from tensight.diagnosis.rules.schedule_length import OneCyclePerEpoch
@@ -215,6 +216,7 @@ RULES: tuple[type[Rule], ...] = (
     SamplesMixedByView,
     OutputRangeTooSmall,
     OneCyclePerEpoch,
+    AveragedOverBatch,
 )
 
 

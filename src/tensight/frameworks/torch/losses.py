@@ -13,6 +13,7 @@ from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import user_site, user_source
 from tensight.frameworks.torch import statistics
 from tensight.frameworks.torch.activations import Activations
+from tensight.frameworks.torch.alike_rows import alike_rows
 from tensight.frameworks.torch.class_weights import ClassWeights
 from tensight.frameworks.torch.graph import expression, operator
 from tensight.frameworks.torch.label_probe import LabelProbe
@@ -134,6 +135,7 @@ class Losses:
         if isinstance(ignored, int):
             values["ignore_index"] = ignored
         values |= facts(function, prediction, target, self.activations.lately)
+        values |= alike_rows(prediction)
         if target is not None:
             values["target_equals_input"] = self._is_input(target)
             values |= tokens_against(target, self._tokens)
