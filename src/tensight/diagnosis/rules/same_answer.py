@@ -44,7 +44,7 @@ class AveragedOverBatch(Rule):
             since_step=site.first_step,
             where=where(site.source, op=kind),
             why=f"on the way to the prediction given to {site.function}{at(site.source)} a {kind} runs over dim 0,"
-            f" that of the {site.batch} samples of the batch, and the prediction is bit by bit the same for all of them,"
+            f" that of the {site.batch} samples, and the prediction is bit by bit the same for all of them,"
             f" in step {site.first_step} as in step {site.last_step}: what belongs to one sample is averaged away with"
             " all others (another axis is meant), and the best that can be learnt is one answer for all"
             f" (loss {number(case.loss.last)})",
