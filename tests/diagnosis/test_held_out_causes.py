@@ -138,6 +138,13 @@ def test_a_loss_that_runs_to_minus_infinity_is_named() -> None:
     assert (finding.fault, finding.where.op) == ("loss_unbounded_below", "backward")
 
 
+def test_a_loss_that_has_just_begun_to_run_away_is_named() -> None:
+    run = Run()
+    for at in range(60):
+        run.train(15.0 - 1.12**at)
+    assert run.faults() == ["loss_unbounded_below"]
+
+
 def test_a_loss_written_by_hand_that_runs_to_minus_infinity_is_placed_where_it_is_written() -> None:
     run = Run()
     run.loss_values = {"function": "expression", "operators": "mean, add, sub", "reduction": "mean"}

@@ -85,14 +85,16 @@ def test_a_clamp_that_lets_gradients_through_is_not_blamed() -> None:
     assert "clamp_blocks_gradient" not in held(1.0, 0.01).faults()
 
 
-def test_units_that_stay_copies_are_named() -> None:
+@pytest.mark.parametrize("what", ["rows", "columns"])
+def test_units_that_stay_copies_are_named(what: str) -> None:
     run = Run()
-    values = {"module": "fc1", "name": "fc1.weight", "what": "rows", "count": 16, "updates": 11}
+    values = {"module": "fc1", "name": "fc1.weight", "what": what, "count": 16, "updates": 11}
     for at in range(20):
         told = [Event("alike", part="net", values=values)] if at == 11 else []
         run.train(1.4 - 0.02 * at, events=[*told, *run.events()])
     assert run.faults() == ["constant_init_symmetry"]
     assert run.engine.findings[0].where.parameter == "fc1.weight"
+    assert f"16 {what} of fc1.weight" in run.engine.findings[0].title
 
 
 def normed(momentum: float, steps: int = 40) -> list[str]:

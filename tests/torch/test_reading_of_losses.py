@@ -95,6 +95,27 @@ def test_rows_that_stay_copies_are_told_and_a_head_that_starts_at_zero_is_not(wa
     assert alike(watch, head) == []
 
 
+class Factors(nn.Module):
+    """Two tables whose rows are multiplied with each other."""
+
+    def __init__(self, *, same: bool) -> None:
+        super().__init__()
+        self.users, self.items = nn.Embedding(12, 4), nn.Embedding(9, 4)
+        if same:
+            nn.init.constant_(self.users.weight, 0.1)
+            nn.init.constant_(self.items.weight, 0.1)
+
+    def forward(self, x):
+        rows = torch.arange(len(x))
+        return (self.users(rows) * self.items(rows)).sum(-1, keepdim=True)
+
+
+def test_columns_of_a_table_that_stay_copies_are_told(watch: Watch) -> None:
+    torch.manual_seed(3)
+    assert alike(watch, Factors(same=True)) == ["users.weight", "items.weight"]
+    assert alike(watch, Factors(same=False)) == []
+
+
 def test_large_numbers_close_together_that_float32_cannot_tell_apart_are_told(watch: Watch) -> None:
     sink = watch()
     seconds = 1_731_000_000 + torch.arange(500)

@@ -195,16 +195,17 @@ class ConstantInit(Rule):
         found = []
         for _, event in case.noted.of("alike")[:1]:
             values = event.values
-            if values.get("what") == "rows" and "zero_init" in case.findings_of:
+            parts = str(values.get("what"))
+            rows = parts in ("rows", "columns")
+            if rows and "zero_init" in case.findings_of:
                 continue
             module, name, count = str(values.get("module") or ""), str(values.get("name")), values.get("count")
-            rows = values.get("what") == "rows"
             entry = case.ledger.get(event.part, name) if rows else self._inside(case, event.part, name)
             if entry is None or not entry.held:
                 continue
             start = started(case, entry)
             begun = f"constant, {number(start.min)}, " if start is not None and start.min == start.max else "the same "
-            what = f"{count} rows of {name}" if rows else f"the {count} modules of {module}"
+            what = f"{count} {parts} of {name}" if rows else f"the {count} modules of {module}"
             found.append(
                 self.finding(
                     f"{what} start identical and stay so",
@@ -219,7 +220,7 @@ class ConstantInit(Rule):
                     " Each unit, centre or expert must start at a place of its own",
                     facts=[("copies", count), ("updates after which they are the same", values.get("updates"))],
                     fix=("start each of them with random numbers of its own, or from different samples of the data",),
-                    confirm=(f"print(({name} - {name}[0]).abs().max()) after some updates: it is 0",) if rows else (),
+                    confirm=_confirmed(parts, name),
                     since="since the weights were created",
                 )
             )
@@ -255,6 +256,11 @@ class ConstantInit(Rule):
             ),
             since="since the weights were created",
         )
+
+
+def _confirmed(parts: str, name: str) -> tuple[str, ...]:
+    one = {"rows": f"{name}[0]", "columns": f"{name}[:, :1]"}.get(parts)
+    return (f"print(({name} - {one}).abs().max()) after some updates: it is 0",) if one else ()
 
 
 class HugeInit(Rule):

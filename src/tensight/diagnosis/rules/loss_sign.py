@@ -18,7 +18,7 @@ _KEEPS_SIGN = frozenset({"mean", "sum", "gather", "index", "squeeze", "view", "u
 
 FAR = 1e3  # times the size of the first loss, below zero
 FASTER = 1.5  # times as far in a quarter of the run as in the one before: nothing that settles does that
-DEEP = 50  # times the size of the first loss, where it falls faster and faster
+DEEP = 20  # times the size of the first loss, where it falls faster and faster
 
 
 class LossSignFlipped(Rule):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from tensight.frameworks.torch.networks import Model, Networks
+from tensight.frameworks.torch.networks import Held, Model, Networks
 from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.watching import Watching, to_numpy
 from tensight.frameworks.torch.wrappers import walk
@@ -54,6 +54,10 @@ class Symmetry:
             copies = _copies(tensor.detach(), gradient)
             if copies:
                 self._tell(model.name, held.node, held.name, "rows", copies)
+            elif isinstance(_holder(held), nn.Embedding):  # a row is a word: what learns together are the columns
+                copies = _copies(tensor.detach().T, gradient.T)
+                if copies:
+                    self._tell(model.name, held.node, held.name, "columns", copies)
 
     def _modules(self, model: Model, root: nn.Module) -> None:
         """Modules of one list that hold the same values and get the same gradients."""
@@ -80,6 +84,10 @@ class Symmetry:
                 "updates": self._updates - 1,
             }
             self.watching.sink.event("alike", network, values, None)
+
+
+def _holder(held: Held) -> nn.Module | None:
+    return None if held.holder is None else held.holder()
 
 
 def _trained(tensor: torch.Tensor) -> bool:
