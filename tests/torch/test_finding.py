@@ -333,7 +333,7 @@ def test_schedulers_are_found_and_their_steps_told(watch: Watch) -> None:
     part = sink.parts["scheduler", "StepLR"]
     assert part.settings["optimizer"] == "SGD"
     assert part.settings["gamma"] == 0.5
-    assert sink.kinds("scheduler_step") == [{"lr": 0.5}]
+    assert sink.kinds("scheduler_step") == [{"lr": 0.5, "count": 1}]
     step(net, optimizer, torch.ones(1, 2))
     assert [value for _, name, value in sink.scalars if name == "lr"] == [1.0, 0.5]
 

@@ -18,7 +18,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       zero_grad        part=optimizer; set_to_none
       unscale, clip    part=optimizer or ''; norm, max_norm
       optimizer_step   part=optimizer; lr, and skipped=True when a scaler left it out
-      scheduler_step   part=scheduler; lr
+      scheduler_step   part=scheduler; lr, count: how often it was stepped, by its own account
       scale            part=scaler; scale, overflow
       still_scaled     part=optimizer; scale: gradients that it is given still hold the scale of the loss
       loss             part=loss name; what is known of prediction and target (see frameworks.adapter)
