@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tensight.frameworks.torch.graph import operator
+from tensight.frameworks.torch.graph import dims_of, operator
 from tensight.records.event import Value
 
 _FEWEST = 8  # samples
@@ -47,12 +47,6 @@ def _over_first(node: Any, size: int) -> bool:
     """Whether an operator reduces the first of several axes, which is so long."""
     saved = getattr(node, "_saved_self_sym_sizes", None)
     sizes = saved if saved is not None else getattr(getattr(node, "_saved_self", None), "shape", None)
-    dims = getattr(node, "_saved_dim", None)
-    if not sizes or len(sizes) < 2 or sizes[0] != size or dims is None:
+    if not sizes or len(sizes) < 2 or sizes[0] != size:
         return False
-    rank = len(sizes)
-    for dim in dims if isinstance(dims, (tuple, list)) else (dims,):
-        signed = dim - (1 << 64) if dim >= 1 << 63 else dim  # stored without a sign
-        if signed in (0, -rank):
-            return True
-    return False
+    return 0 in dims_of(node, len(sizes))

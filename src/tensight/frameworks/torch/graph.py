@@ -37,6 +37,21 @@ def operator(node: Any) -> str:
     return "".join(("_" + c.lower()) if c.isupper() and i else c.lower() for i, c in enumerate(name)).replace("__", "_")
 
 
+def dims_of(node: Any, rank: int) -> set[int]:
+    """The dimensions that an operator ran over, counted from the first; autograd stores them without a sign.
+
+    >>> sorted(dims_of(torch.ones(2, 3, 4, requires_grad=True).sum((0, -1)).grad_fn, 3))
+    [0, 2]
+    """
+    dims = getattr(node, "_saved_dim", None)
+    if dims is None:
+        return set()
+    signed = (
+        dim - (1 << 64) if dim >= 1 << 63 else dim for dim in (dims if isinstance(dims, (tuple, list)) else (dims,))
+    )
+    return {dim % rank for dim in signed if -rank <= dim < rank}
+
+
 # what only changes the shape or place of values, not the values
 _TRANSPARENT = frozenset(
     {

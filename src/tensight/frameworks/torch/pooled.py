@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tensight.frameworks.torch.graph import operator
+from tensight.frameworks.torch.graph import dims_of, operator
 
 _MOST_NODES = 20_000
 _MOST_STEPS = 24  # operators after the weights
@@ -72,13 +72,8 @@ def _summed(node: Any) -> set[int]:
     """Sizes of the dimensions that an operator sums over."""
     name = operator(node)
     if name in ("sum", "mean"):
-        sizes, dims = getattr(node, "_saved_self_sym_sizes", None), getattr(node, "_saved_dim", None)
-        if not sizes or dims is None:
-            return set()
-        dims = dims if isinstance(dims, (tuple, list)) else (dims,)
-        rank = len(sizes)
-        signed = (dim - (1 << 64) if dim >= 1 << 63 else dim for dim in dims)  # stored without a sign
-        return {int(sizes[dim]) for dim in signed if -rank <= dim < rank}
+        sizes = getattr(node, "_saved_self_sym_sizes", None)
+        return {int(sizes[dim]) for dim in dims_of(node, len(sizes))} if sizes else set()
     if name == "mm":
         sizes = getattr(node, "_saved_self_sym_sizes", None)
         return {int(sizes[-1])} if sizes else set()
