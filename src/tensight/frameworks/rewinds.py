@@ -145,6 +145,10 @@ class Rewinds(Protocol):
         """Inside a request for a batch: whether state and batches are kept of the data that is asked for."""
         ...
 
+    def replaced(self) -> list[tuple[int, int]]:
+        """Memory, by address and bytes, that `restore` fills or that nobody reads after it: a copy can do without."""
+        ...
+
     def restore(self) -> bool:
         """Put the kept state back; False when there is none."""
         ...

@@ -398,7 +398,9 @@ class Rewinder:
         return self._next_step if self._now is None else self._now()
 
     def _fork_at_the_hit(self, step: int) -> None:
-        made = make_copy(self._kept_step, encode(self._order(step, self._kept_step)))
+        order = encode(self._order(step, self._kept_step))
+        with pages.left_out(self._rewinds.replaced()):
+            made = make_copy(self._kept_step, order)
         if isinstance(made, Woken):
             self._enter(made, self._kept_step, shift=self._coming() - self._kept_step, strategy=AT_THE_HIT)
             return

@@ -191,6 +191,9 @@ class TorchRewinds:
         self._again = deque(self._batches)
         return self._snapshot.put_back()
 
+    def replaced(self) -> list[tuple[int, int]]:
+        return self._snapshot.replaced()
+
     def repeat(self, times: int) -> None:
         self._repeated = _Repeated(self._asking, times)
 

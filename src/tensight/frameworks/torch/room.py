@@ -6,12 +6,14 @@ and stay there when these come again: the heap would grow by far more than the c
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 from collections.abc import Sequence
 
 import torch
 
 _ALIGNED = 64
+_WIPE_ON_FORK = 18  # for Linux: a copy of the process makes copies of its own before it reads any
 
 
 class Room:
@@ -57,6 +59,8 @@ def _memory(size: int) -> torch.Tensor:
         piece = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (AttributeError, TypeError, OSError):  # other systems have other flags
         return torch.empty(size, dtype=torch.uint8)
+    with contextlib.suppress(AttributeError, OSError):
+        piece.madvise(_WIPE_ON_FORK)
     return torch.frombuffer(piece, dtype=torch.uint8)
 
 

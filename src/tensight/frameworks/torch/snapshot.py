@@ -7,6 +7,7 @@ import gc
 import random
 import sys
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,6 +110,15 @@ class Snapshot:
             kept += [value for entry in state.values() for value in entry.values() if isinstance(value, torch.Tensor)]
         return sum(tensor.numel() * tensor.element_size() for tensor in kept)
 
+    def replaced(self) -> list[tuple[int, int]]:
+        """Memory (address, bytes) whose values `put_back` writes, and that of tensors which it takes the place of."""
+        found = [place for live, _ in self._values for place in _place(live)]
+        found += [place for live, _ in self._gradients if live.grad is not None for place in _place(live.grad)]
+        for optimizer, _, _ in self._optimizers:
+            for entry in optimizer.state.values():
+                found += [place for value in entry.values() if torch.is_tensor(value) for place in _place(value)]
+        return found
+
     def put_back(self) -> bool:
         """Bring the kept state back into the objects of the training; False when nothing is kept."""
         if self._parts is None:
@@ -128,6 +138,15 @@ class Snapshot:
                 one.load_state_dict(state)
         _set_random_states(self._random)
         return True
+
+
+def _place(tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
+    """Where the values of a dense tensor in main memory lie; nothing of one that looks into another's."""
+    plain = type(tensor) in (torch.Tensor, nn.Parameter) and tensor.layout is torch.strided and tensor.is_cpu
+    if not plain or tensor._base is not None or not tensor.numel():
+        return
+    if 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())) == tensor.numel():
+        yield tensor.data_ptr(), tensor.nbytes
 
 
 def _into(held: Any, live: torch.Tensor) -> torch.Tensor:
