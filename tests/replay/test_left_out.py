@@ -1,4 +1,4 @@
-"""Memory that a copy of the process does without: it is given zeros there, and the training writes its pages for free."""
+"""Memory that a copy of the process does without: zeros for the copy, pages for free for the training."""
 
 from __future__ import annotations
 
