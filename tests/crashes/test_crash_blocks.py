@@ -73,7 +73,26 @@ CASES: dict[str, tuple[str | None, str, str, str, str, tuple[str, ...], str]] = 
         "one device",
     ),
     "backward_twice": (None, "backward", "backward", "loss.backward()", "twice", (), "hidden.detach()"),
-    "in_place": (None, "sigmoid", "backward", "out.sum().backward()", "changed in place", (), "out of place"),
+    "in_place": (None, "add", "backward", "out += 1", "changed in place: out += 1", (), "out of place"),
+    "in_place_layer": ("block", "mul", "backward", "gate *= 2", "changed in place: gate *= 2", (), "out of place"),
+    "in_place_part": (
+        None,
+        "copy_slices",
+        "backward",
+        "values[values < 0] = 0",
+        "changed in place: values[values < 0] = 0",
+        (),
+        "torch.where",
+    ),
+    "in_place_weights": (
+        None,
+        "step",
+        "backward",
+        "critic_updates.step()",
+        "updated between a forward and its backward: 2.weight",
+        (),
+        "before the first optimizer.step()",
+    ),
     "embedding_index": (
         "table",
         "embedding",
@@ -205,6 +224,19 @@ def test_a_part_that_was_renamed_since_the_checkpoint_was_written_is_told_with_w
     block, _ = crash("renamed_parts")
     assert "rename 'body.' to 'encoder.'" in block["fix"][0]
     assert "head.weight is [2, 4] in the checkpoint and [3, 4] in the model" in block["why"]
+
+
+def test_the_backward_that_found_a_value_changed_is_told_beside_the_line_that_changed_it() -> None:
+    block, _ = crash("in_place_layer")
+    assert (
+        "addmm keeps [5, 8] for its backward; loss.backward() (in_place_layer.py:31) found it changed" in block["why"]
+    )
+
+
+def test_lines_that_may_have_changed_a_value_are_all_named_where_nothing_tells_them_apart() -> None:
+    block, _ = crash("in_place_twice")
+    assert block["where"]["code"] == "(first.sum() + second.sum()).backward()"
+    assert "first.mul_(2) (in_place_twice.py:6) or second.mul_(3) (in_place_twice.py:8)" in block["fix"][0]
 
 
 def test_where_a_none_came_from_is_said() -> None:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tensight.diagnosis.crash_patterns import Explanation, Patterns
 from tensight.diagnosis.crashes_fitting import FITTING
 from tensight.diagnosis.crashes_mindspore import MINDSPORE
 from tensight.frameworks.crash import Crash
+from tensight.frameworks.in_place import words
+from tensight.records import Source
 
 _PATTERNS = Patterns()
 _when = _PATTERNS.when
@@ -192,20 +195,43 @@ def _twice(crash: Crash, match: re.Match[str]) -> Explanation:
     r" (\w+?)(?:Backward\d*)?, is at version (\d+); expected version (\d+)"
 )
 def _in_place(crash: Crash, match: re.Match[str]) -> Explanation:
-    shape, _, _, now, then = match.groups()
+    shape, _, writer, now, then = match.groups()
+    times = int(now) - int(then)
+    count = f"{times} time{'' if times == 1 else 's'}"
+    kept = f"{crash.kept_by or 'an operator'} keeps [{shape}] for its backward"
+    after = f"; {_line(crash.seen_at)} found it changed {count} since" if crash.seen_at is not None else ""
+    if crash.weight:
+        return Explanation(
+            f"weights were updated between a forward and its backward: {crash.weight}",
+            f"{kept}, which is {crash.weight} as it was in the forward{after or f'; it was changed {count} since'}",
+            (
+                "call the backward of every loss before the first optimizer.step(), or compute the loss again after it",
+                "of two networks that train in turn, cut where one loss needs no gradients: critic(made.detach())",
+            ),
+        )
+    if crash.seen_at is not None and crash.source is not None:
+        return Explanation(
+            f"a value that the backward needs was changed in place: {crash.source.code}",
+            f"{kept}{after}; of the lines that change tensors in place, this one fits",
+            ("write it out of place: x = x + …, torch.where(…), inplace=False; or change a copy: x = x.clone()",),
+        )
+    wrote = words(writer)
+    lines = [_line(line) for line in crash.changes]
     return Explanation(
-        f"a value that the backward needs was changed in place: one that {crash.operator} has made or written",
-        f"[{shape}], which {crash.operator} has made or written, is kept for the backward; it was changed in place"
-        f" {int(now) - int(then)} time{'' if int(now) - int(then) == 1 else 's'} since (version {now} instead of"
+        f"a value that the backward needs was changed in place: one that {wrote} has made or written",
+        f"{kept}, which {wrote} has made or written; it was changed in place {count} since (version {now} instead of"
         f" {then})",
         (
-            f"find the in-place change of the result of {crash.operator} (x += …, x[…] = …, relu_, inplace=True)"
-            f" and write"
-            " it out of place: x = x + …",
+            f"find the in-place change of the result of {wrote} (x += …, x[…] = …, relu_, inplace=True)"
+            f"{': perhaps ' + ' or '.join(lines) if lines else ''}; write it out of place: x = x + …",
             "weights may not be updated between forward and backward either: call optimizer.step() after the"
             " last backward",
         ),
     )
+
+
+def _line(source: Source | None) -> str:
+    return f"{source.code} ({Path(source.file).name}:{source.line})" if source is not None else ""
 
 
 @_when(r"modified by an inplace operation")

@@ -51,6 +51,10 @@ class Crash(msgspec.Struct):
     late: bool = False  # the operator failed earlier than at this line: operators run ahead of Python
     nothing: str = ""  # "x is None in train.py:12": where a None came from that a call was given
     worker: str = ""  # 'DataLoader worker process 0' when it happened there
+    kept_by: str = ""  # the operator whose backward found what it kept changed in place
+    weight: str = ""  # the weight that was changed so, if it was one
+    changes: list[Source] = []  # the user's lines that may have changed it
+    seen_at: Source | None = None  # where it was noticed, when `source` is where it was done
 
     def named(self, *names: str) -> Input | None:
         """The tensor that goes by one of these names in the failed call."""

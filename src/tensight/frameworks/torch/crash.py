@@ -22,7 +22,9 @@ from tensight.frameworks.crash import (
     operator_of,
     value_of,
 )
+from tensight.frameworks.in_place import words
 from tensight.frameworks.source import is_user_file
+from tensight.frameworks.torch import crash_in_place
 from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.wrappers import walk
 
@@ -49,7 +51,8 @@ def add_to(crash: Crash, frames: list[Frame]) -> None:
     _unused(crash, frames)
     node = _NODE.search(crash.message)
     if node:
-        crash.operator = re.sub(r"(?<!^)(?=[A-Z])", "_", node[1]).lower()
+        crash.operator = words(node[1])
+    crash_in_place.add_to(crash, frames)
 
 
 def _unused(crash: Crash, frames: list[Frame]) -> None:
