@@ -48,6 +48,7 @@ MOST_OBSERVATIONS = 50_000  # of one step: an evaluation over a whole data set m
 MOST_EVENTS = 2_000
 COVERED_AT = 3  # the step after which coverage is said
 DEEPER: tuple[Level, ...] = ("watch", "module", "op")
+_NOT_READ = Stats(0)
 STRUCTURE_AT = 2  # the step whose operators are recorded: everything lazy has been made by then
 
 
@@ -173,6 +174,13 @@ class Recorder:
             self._guard("dump", lambda: tap.take(self.tensors[tensor], self._observations[-1].stats, value))
         if tap is None or self.keeps or self.step in self._deep:
             self._kept[tensor] = value
+
+    def hand_over(self, tensor: int, value: Callable[[], Array]) -> None:
+        tap = self.tap
+        info = self.tensors[tensor]
+        if tap is not None and self._guard("dump", lambda: tap.wants(info, _NOT_READ)):
+            array = value()
+            self._guard("dump", lambda: tap.take(info, _NOT_READ, array))
 
     def wants(self, tensor: int) -> bool:
         return self.tap is None or self.keeps or self.step in self._deep or self._tapped(tensor)

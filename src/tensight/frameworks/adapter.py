@@ -37,7 +37,7 @@ i: shape.i, min.i, max.i, mean.i, std.i, nan.i.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -85,6 +85,10 @@ class Sink(Protocol):
         ...
 
     def keep(self, tensor: int, value: Array) -> None: ...
+    def hand_over(self, tensor: int, value: Callable[[], Array]) -> None:
+        """To the tap, of a step that it takes `outputs_only`: a tensor that nobody else looks at."""
+        ...
+
     def event(
         self, kind: str, part: str = "", values: Mapping[str, Value] | None = None, source: Source | None = None
     ) -> None: ...

@@ -100,6 +100,9 @@ class RecordingSink:
     def keep(self, tensor: int, value: Array) -> None:
         self.kept[tensor] = value
 
+    def hand_over(self, tensor: int, value: Callable[[], Array]) -> None:
+        self.keep(tensor, value())
+
     def event(
         self, kind: str, part: str = "", values: Mapping[str, Value] | None = None, source: Source | None = None
     ) -> None:

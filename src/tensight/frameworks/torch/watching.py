@@ -83,6 +83,7 @@ class Watching:
         self.gradients = False  # gradients and weights are looked at
         self.inputs = False  # level module: inputs of modules too
         self.keep = False
+        self.values_only = False  # a dump takes outputs, and nobody else looks at them in this step
         self.needs_version = -1
         self.scopes: list[Scope] = []
         self.outermost = False  # inside a call of an outermost module
@@ -109,6 +110,7 @@ class Watching:
         self.gradients = self.active and sink.depth >= Depth.GRADIENTS
         self.inputs = self.deep and sink.level != "watch"
         self.keep = sink.keep_tensors
+        self.values_only = sink.tap is not None and sink.tap.outputs_only and not self.output_gradients
         if sink.tap is None:
             _COPIES.release()
         self.needs_version = sink.needs_version
@@ -216,6 +218,13 @@ class Watching:
 
         Answers the list of those that share the gradient hook of this very tensor, None when it has no hook yet.
         """
+        if self.values_only:
+            self._last = None
+            try:
+                self.sink.hand_over(watched.id, lambda: to_numpy(tensor, soon=True))
+            except CannotJudge as error:
+                self.sink.unobserved(watched.id, error.code, phase)
+            return None
         version = -1 if tensor.is_inference() else tensor._version
         last = self._last
         if last is not None and last.ref() is tensor and last.version == version >= 0 and last.needs == watched.needs:
