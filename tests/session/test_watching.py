@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from torch import nn
 
 import tensight
 from tensight.errors import UsageError
+from tensight.store.reader import Reader
 
 
 def parts() -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -107,3 +109,18 @@ def test_where_the_run_is_stands_at_the_end_and_in_the_session(
     said = capsys.readouterr().err
     assert said.rstrip().endswith(f"recorded in {tmp_path / 'run'}; see it again: tensight view {tmp_path / 'run'}")
     assert repr(session) == f"<Watching: {tensight.open(tmp_path / 'run')!r}>"
+
+
+def test_a_run_starts_with_its_session_and_not_with_its_first_record(tmp_path: Path) -> None:
+    before = time.time()
+    model, optimizer = parts()
+    session = tensight.watch(model, optimizer=optimizer, run_dir=tmp_path / "run", quiet=True)
+    with session:
+        time.sleep(0.2)  # a script imports, reads its data first
+        optimizer.zero_grad()
+        model(torch.ones(1, 4)).sum().backward()
+        optimizer.step()
+    run = tensight.open(tmp_path / "run")
+    assert run.info.started - before < 0.2
+    [step] = Reader(tmp_path / "run").steps
+    assert step.seconds <= step.time - run.info.started + 0.01

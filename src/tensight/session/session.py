@@ -60,6 +60,7 @@ class Session:
         self._companions = companions
         self._importing = Importing(list(registry.ADAPTERS), self._framework_imported)
         self._opened = False
+        self._begun = time.time()
         self.end: RunEnd | None = None
 
     def _resumed(self) -> history.Resumed:
@@ -207,7 +208,7 @@ class Session:
         return RunInfo(
             id=self.folder.name,
             command=self.settings.command,
-            started=time.time(),
+            started=self._begun,
             framework=framework,
             framework_version=version,
             python=platform.python_version(),

@@ -23,7 +23,8 @@ export function About(): JSX.Element {
   const hooks = all.filter((one) => one.kind === "hook");
   const seconds = rows.value?.seconds ?? [];
   const times = rows.value?.time ?? [];
-  const mean = seconds.length > 0 ? seconds.reduce<number>((a, b) => a + Number(b), 0) / seconds.length : NaN;
+  // the first step waits for everything lazy: a mean would be of no step at all
+  const median = seconds.map(Number).sort((a, b) => a - b)[seconds.length >> 1] ?? NaN;
   return (
     <div class="about">
       <section>
@@ -48,7 +49,7 @@ export function About(): JSX.Element {
           </Line>
           <Line name="steps">
             {value(lastStep.value + 1)}
-            {seconds.length > 0 && `, ${duration(mean)} each`}
+            {seconds.length > 0 && `, median ${duration(median)}`}
           </Line>
           <Line name="ended">
             {row.ended}
