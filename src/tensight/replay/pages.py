@@ -11,7 +11,7 @@ import mmap
 import os
 import resource
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 _SAMPLE = 64
 _FEWEST = 16  # pages that are worth a call to the system
@@ -89,7 +89,7 @@ def left_out(pieces: Iterable[tuple[int, int]]) -> Iterator[None]:
                 advise(start, whole, _KEEP)
 
 
-def _advise():  # type: ignore[no-untyped-def]  # ctypes makes the type of a function at run time
+def _advise() -> Callable[[int, int, int], int] | None:
     try:
         advise = ctypes.CDLL(None).madvise
     except (OSError, AttributeError):
