@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import errno
+import hashlib
 import mmap
 import os
 import threading
