@@ -117,10 +117,13 @@ def test_a_crash_keeps_exit_code_and_traceback_and_is_explained(crash: tuple[Pat
     assert report["crash"]["where"]["line"] == 12
 
 
-def test_switched_off_it_does_nothing(healthy: tuple[Path, Ran], run_tensight: Tensight, tmp_path: Path) -> None:
+@pytest.mark.parametrize("environment", [{"TENSIGHT": "off"}, {"MS_ROLE": "MS_SCHED"}], ids=["off", "scheduler"])
+def test_switched_off_it_does_nothing(
+    environment: dict[str, str], healthy: tuple[Path, Ran], run_tensight: Tensight, tmp_path: Path
+) -> None:
     _, ran = healthy
     (tmp_path / "train.py").write_text(programs.HEALTHY)
-    off = run_tensight(tmp_path, "run", "--no-page", "train.py", TENSIGHT="off")
+    off = run_tensight(tmp_path, "run", "--no-page", "train.py", **environment)
     assert off.stdout == ran.stdout
     assert off.stderr == ""
     assert not (tmp_path / "runs").exists()

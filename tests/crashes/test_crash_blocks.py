@@ -72,6 +72,15 @@ CASES: dict[str, tuple[str | None, str, str, str, str, tuple[str, ...], str]] = 
         ("input: float32[3, 4] on cpu", "self.weight: float32[2, 4] on meta"),
         "one device",
     ),
+    "backward_shape": (
+        None,
+        "matmul",
+        "backward",
+        "return gradient @ weight, x.t() @ gradient",
+        "takes 4 features and was given 3",
+        ("gradient: float32[6, 3] on cpu", "weight: float32[4, 3] on cpu"),
+        "transpose it with .t()",
+    ),
     "backward_twice": (None, "backward", "backward", "loss.backward()", "twice", (), "hidden.detach()"),
     "in_place": (None, "sigmoid", "backward", "out.sum().backward()", "changed in place", (), "out of place"),
     "embedding_index": (

@@ -39,7 +39,7 @@ def place(name: str, op_type: str) -> Place:
     Place(module='conv1', type='Conv2d', op='Conv2D', number=0, phase='forward')
     >>> place("Default_fc1_MatMul-op0", "MatMul").module
     'fc1'
-    >>> place("Default_network-WithLossCell__backbone-Net_down_layer-SequentialCell_0-Block_Conv2D-op7", "Conv2D").module
+    >>> place("Default_network-WithLossCell__backbone-Net_down_layer-SequentialCell_0-Block_ReLU-op7", "ReLU").module
     'down_layer.0'
     >>> place("Gradients/Default/network-WithLossCell/_backbone-LeNet/fc-Dense/Grad_MatMul/MatMul-op3", "MatMul").phase
     'backward'
