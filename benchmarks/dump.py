@@ -13,16 +13,19 @@ little: the CPU time of a step stands beside it, that of the thread that writes 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +107,7 @@ def child(mode: str) -> None:
     model = training.resnet18(small_images="TRAINING_CIFAR" in os.environ)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     x, y = torch.randn(256, 3, 32, 32), torch.randint(0, 10, (256,))
-    place = Path(tempfile.mkdtemp(dir=os.environ.get("TENSIGHT_BENCHMARK_DIR")))
+    place = Path(tempfile.mkdtemp(prefix="tensight-dump-", dir=os.environ.get("TENSIGHT_BENCHMARK_DIR")))
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # other tools talk there
 
@@ -148,14 +151,19 @@ def child(mode: str) -> None:
             wanted = {"iteration": "all", **MODES[mode]}
             with tensight.dump(model, optimizer, path=place / "dump", run_dir=place / "run", quiet=True, **wanted):
                 train()
+    except BrokenPipeError:
+        pass  # nobody is left to hear the answer
     finally:
+        # a folder may hold gigabytes: nothing interrupts its removal
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         shutil.rmtree(place, ignore_errors=True)
 
 
 def _held(place: Path, steps: int) -> dict[str, float]:
     """What the dump of a step is: files and megabytes."""
     sizes = [path.stat().st_size for path in (place / "dump").rglob("*") if path.is_file()]
-    return {"files": len(sizes) / steps, "megabytes": sum(sizes) / steps / 1e6}
+    return {"files": len(sizes) / max(1, steps), "megabytes": sum(sizes) / max(1, steps) / 1e6}
 
 
 def training(rounds: int, block: int, msprobe: str, cifar: bool) -> None:
@@ -183,9 +191,7 @@ def training(rounds: int, block: int, msprobe: str, cifar: bool) -> None:
         for mode in modes:
             held[mode] = _ask(running[mode], None)
     finally:
-        for process in running.values():
-            process.kill()
-            process.communicate()
+        _end(running.values())
     bare = [statistics.median(times) for times in zip(*found["bare"])]
     threads = os.environ.get("OMP_NUM_THREADS", "not set")
     print(f"training   {os.cpu_count()} cores, OMP_NUM_THREADS {threads}, load {os.getloadavg()[0]:.1f}")
@@ -195,6 +201,23 @@ def training(rounds: int, block: int, msprobe: str, cifar: bool) -> None:
             f"training   {mode:<42} {wall * 1e3:6.0f} ms ({wall / bare[0]:.2f}), CPU {cpu * 1e3:6.0f} ms "
             f"({cpu / bare[1]:.2f}), {held[mode]['files']:6.1f} files, {held[mode]['megabytes']:6.1f} MB a step"
         )
+
+
+def _end(processes: Iterable[subprocess.Popen[str]]) -> None:
+    """Let all trainings end, which remove what they have written; one that does not is killed."""
+    processes = list(processes)
+    for process in processes:
+        if process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+            process.stdin = None
+        process.terminate()
+    for process in processes:
+        try:
+            process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
 
 
 def _ask(process: subprocess.Popen[str], steps: int | None) -> Any:
@@ -250,6 +273,7 @@ def main() -> None:
     options.add_argument("--cifar", action="store_true")
     options.add_argument("--child", default="", help=argparse.SUPPRESS)
     asked = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # tidied up as after Ctrl-C
     if asked.child:
         child(asked.child)
         return

@@ -46,6 +46,8 @@ _PUBLIC = {
     "watch": "tensight.session.watching:watch",
 }
 
+_PACKAGES = ("integrations", "kit")  # that are used by their full names: tensight.kit.get_logger()
+
 __all__ = [
     "Pipeline",
     "Run",
@@ -74,6 +76,8 @@ def __getattr__(name: str) -> object:
         module, _, attribute = _PUBLIC[name].partition(":")
         value: object = getattr(importlib.import_module(module), attribute)
         return value
+    if name in _PACKAGES:
+        return importlib.import_module(f"tensight.{name}")
     if name[:1].isupper():
         # conditions by their class names: tensight.TensorOverflow()
         catalogue = importlib.import_module("tensight.watchpoints.catalogue")

@@ -117,10 +117,13 @@ def test_a_crash_keeps_exit_code_and_traceback_and_is_explained(crash: tuple[Pat
     assert report["crash"]["where"]["line"] == 12
 
 
-def test_switched_off_it_does_nothing(healthy: tuple[Path, Ran], run_tensight: Tensight, tmp_path: Path) -> None:
+@pytest.mark.parametrize("environment", [{"TENSIGHT": "off"}, {"MS_ROLE": "MS_SCHED"}], ids=["off", "scheduler"])
+def test_switched_off_it_does_nothing(
+    environment: dict[str, str], healthy: tuple[Path, Ran], run_tensight: Tensight, tmp_path: Path
+) -> None:
     _, ran = healthy
     (tmp_path / "train.py").write_text(programs.HEALTHY)
-    off = run_tensight(tmp_path, "run", "--no-page", "train.py", TENSIGHT="off")
+    off = run_tensight(tmp_path, "run", "--no-page", "train.py", **environment)
     assert off.stdout == ran.stdout
     assert off.stderr == ""
     assert not (tmp_path / "runs").exists()
@@ -132,6 +135,21 @@ def test_max_steps_stops_cleanly(run_tensight: Tensight, tmp_path: Path) -> None
     assert ran.returncode == 0
     assert open_run(tmp_path / "runs" / "train-1").ended == "stopped"
     assert len(open_run(tmp_path / "runs" / "train-1").steps) == 3
+    assert "the training was stopped: 3 steps are done" in ran.stderr
+
+
+def test_the_last_words_count_the_hits_that_were_asked_for(run_tensight: Tensight, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(programs.HEALTHY)
+    ran = run_tensight(tmp_path, "run", "--no-page", "--watch", "TL(max_gt=-1000) on weight:0.weight", "train.py")
+    told = "nothing was found wrong; 30 hits of your watchpoints"
+    assert told in ran.stderr
+    assert told in run_tensight(tmp_path, "explain", "runs/train-1").stdout
+
+
+def test_a_guarded_training_says_why_it_was_stopped(run_tensight: Tensight, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(programs.NAN)
+    ran = run_tensight(tmp_path, "run", "--no-page", "--guard", "train.py")
+    assert "tensight: the training was stopped: guard: the gradient of " in ran.stderr
 
 
 @pytest.mark.parametrize(("number", "ended"), [(signal.SIGINT, "stopped"), (signal.SIGKILL, "killed")])

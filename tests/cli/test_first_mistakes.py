@@ -47,6 +47,17 @@ def test_a_watchpoint_on_a_name_that_is_not_there_is_said_while_the_script_runs(
     assert "tensight: --watch: 'gradient:encodr.*' selects nothing so far" in ran.stderr
 
 
+def test_a_place_for_the_run_that_is_not_known_leaves_no_empty_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(programs.HEALTHY)
+    _, err, code = called(["run", "--no-page", "--run-dir", "nowhere://x/y", "train.py"], capsys)
+    assert code == 2
+    assert "nowhere://x/y cannot be reached from here" in err
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
 def test_a_server_that_does_not_answer_is_said_and_the_training_goes_on(run_tensight: Tensight, tmp_path: Path) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # bound and not listening: whoever asks is refused

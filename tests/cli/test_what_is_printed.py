@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 from tensight.capture.coverage import CoverageKeeper, coverage_line, step_check_line
 from tensight.cli import COMMANDS
-from tensight.cli.check import _actual, _count
+from tensight.cli.check import _actual, _count, _tensor
 from tensight.cli.printing import print_table
 from tensight.records import Coverage, Event, Finding, Hit, Network, Parameter, StepRecord, TensorInfo, Where
 from tensight.runs.blocks import finding_block
@@ -199,6 +199,8 @@ def test_hits_stand_beside_their_limits_and_what_was_not_judged_is_counted_apart
         threshold={"max_gt": 1.0, "epsilon": 1e-9},
     )
     blind = msgspec.structs.replace(hit, actual={}, error="nan")
+    assert _tensor(hit) == "fc.weight"
+    assert _tensor(msgspec.structs.replace(hit, node="", slot="output.0", op="aten.mm")) == "output.0 (aten.mm)"
     assert _actual(hit) == "max_gt=2.5 (1)  nan=1"
     assert _count([hit], 50) == "1 hit"
     assert _count([hit, hit, blind], 2).startswith("2 hits, and 1 could not be judged; the first 2")

@@ -124,6 +124,7 @@ def test_optimizer_states_go_by_the_names_of_their_parameters(tmp_path: Path) ->
     assert found.entries["global_step"].numpy().tolist() == [3]
     assert found.values["epoch"] == 4
     assert [left.name for left in done.left_out] == ["model.1.num_batches_tracked"]
+    assert set(done.states) == set(found.entries) - {row.to for row in done.tensors}  # written, and said
     converted(tmp_path / "a.ckpt", tmp_path / "b.pt", whole=True)
     back = torch.load(tmp_path / "b.pt", weights_only=True)
     assert back["epoch"] == 4

@@ -93,6 +93,24 @@ def test_a_dump_of_the_first_version_is_read(tmp_path):
     assert run.tensor("conv1", "weight", step=2).stats.max == 1.0
 
 
+def test_a_dump_of_r13_is_read_without_its_order_of_execution(tmp_path):
+    """Names without a dtype, as MindSpore 1.3 to 1.10 wrote them, of a folder of which only the tensors are left."""
+    place = tmp_path / "d/rank_0/LeNet/0/3"
+    place.mkdir(parents=True)
+    value = np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 3, 4)
+    head = "Conv2D.Default_network-WithLossCell__backbone-LeNet5_conv1-Conv2d_Conv2D-op12.0.0.1623124369613540"
+    np.save(place / f"{head}.output.0.DefaultFormat.npy", value)
+    np.save(place / f"{head}.input.1.NCHW.npy", value[0])
+    np.save(place / "Parameter.conv1.weight.0.0.1623124369613400.output.0.DefaultFormat.npy", value)
+    run = tensight.open(tmp_path / "d")
+    assert not run.lost
+    assert run.steps.numbers == [3]
+    assert [(module.path, module.type) for module in run.networks[0].modules] == [("", "LeNet"), ("conv1", "Conv2d")]
+    assert run.tensor("conv1", "output", step=3).numpy().tobytes() == value.tobytes()
+    assert run.tensor("conv1", "input.1", step=3).numpy().tobytes() == value[0].tobytes()
+    assert run.tensor("conv1", "weight", step=3).numpy().tobytes() == value.tobytes()
+
+
 def test_a_dump_of_an_ascend_device_is_read_as_its_format_is_published(tmp_path):
     given, made = np.ones((2, 3), np.float16), np.full((4,), np.inf, np.float32)
     makers.ascend(tmp_path / "d", "MatMul.Default_fc_MatMul-op1", [given], [made], step=5)

@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mindspore.train import EarlyStopping as MindSpores
 
 from tensight.errors import CallbackError, UsageError
 from tensight.kit import (
@@ -37,6 +40,7 @@ from tensight.kit import (
     schedules,
 )
 from tensight.kit.backend import backend_of
+from tensight.kit.callbacks.callback import Params, RunContext
 from tensight.kit.summaries import table
 from tests.kit.nets import BATCHES, FRAMEWORKS, training
 
@@ -153,14 +157,49 @@ def test_without_progress_a_training_ends_with_the_best_weights(framework: str) 
     model, made = model_of(framework, metrics={"loss"})
     backend = backend_of(made.network)
     kept: list[dict[str, Any]] = []
-    stopping = EarlyStopping("eval_loss", patience=1, restore_best_weights=True, min_delta=1e6)
+    stopping = EarlyStopping("eval_loss", patience=2, restore_best_weights=True, min_delta=1e6)
     noting = LambdaCallback(on_train_epoch_end=lambda context: kept.append(backend.state(made.network)))
     history = History()
     model.fit(10, made.data, made.data, callbacks=[noting, history, stopping])
-    assert stopping.stopped_epoch == 3
+    assert stopping.stopped_epoch == 3  # the first, and two more that are no better
     assert len(history.history["eval_loss"]) == len(history.epoch["epoch"]) == 3
     for name, value in backend.state(made.network).items():
         np.testing.assert_array_equal(value, kept[0][name])
+
+
+def stops(make: Any, values: list[float], **options: Any) -> int:
+    """The epoch after which one of MindSpore's or of the kit's is enough; 0 when none is."""
+    callback = make("eval_loss", **options)
+    callback.baseline = options.get("baseline")  # MindSpore 2.10 takes min_delta for it, by a slip of the pen
+    params = Params(eval_results={}, metrics={}, network=None, train_network=None)
+    context = RunContext(params)
+    callback.on_train_begin(context)
+    for epoch, value in enumerate(values, 1):
+        params.cur_epoch_num = epoch
+        params.eval_results = params.metrics = {"eval_loss": value}
+        callback.on_train_epoch_end(context)
+        if context.get_stop_requested():
+            return epoch
+    return 0
+
+
+@given(
+    values=st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.0]), min_size=1, max_size=12),
+    patience=st.integers(1, 4),
+    min_delta=st.sampled_from([0.0, 0.5, 0.7]),
+    baseline=st.sampled_from([None, 1.2, 2.5]),
+    mode=st.sampled_from(["min", "max"]),
+)
+@settings(max_examples=200, deadline=None)
+def test_a_training_without_progress_ends_after_the_same_epoch_as_mindspores(
+    values: list[float], patience: int, min_delta: float, baseline: float | None, mode: str
+) -> None:
+    options: dict[str, Any] = {"patience": patience, "min_delta": min_delta, "baseline": baseline, "mode": mode}
+    assert stops(EarlyStopping, values, **options) == stops(MindSpores, values, **options)
+
+
+def test_an_epoch_that_is_better_ends_no_training_even_without_patience() -> None:
+    assert stops(EarlyStopping, [3.0, 2.0, 1.0, 1.0]) == 4
 
 
 def test_a_value_that_is_not_there_is_named() -> None:
@@ -326,6 +365,7 @@ def test_a_summary_holds_what_happened(framework: str, tmp_path: Path) -> None:
     assert np.shape(found["landscape"]["losses"]) == (3, 3)
     rows = compare_summaries([tmp_path / "slow", tmp_path / "fast"])
     assert [row["learning_rate"] for row in rows] == pytest.approx([0.1, 0.5])
+    assert [row["who"] for row in rows] == ["me", "me"]
     lines = table(rows).splitlines()
     assert lines[0].split()[:2] == ["run", "learning_rate"]
     assert len(lines) == 3

@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,16 @@ import pytest
 
 from tensight.cli import main
 from tensight.errors import CallbackError, CheckpointError, UsageError
-from tensight.kit import CheckpointConfig, Model, ModelCheckpoint, latest_checkpoint, load_checkpoint, save_checkpoint
+from tensight.kit import (
+    Callback,
+    CheckpointConfig,
+    Model,
+    ModelCheckpoint,
+    latest_checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+)
+from tensight.kit.callbacks.checkpoint import Background
 from tests.kit.nets import FRAMEWORKS, training
 
 both = pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -87,6 +98,62 @@ def test_one_for_every_so_many_minutes_is_kept_beside_the_newest(tmp_path: Path)
     train("torch", tmp_path, keep_checkpoint_max=1, keep_checkpoint_per_n_minutes=1e-12)
     assert len(list(tmp_path.iterdir())) == 6
     assert latest_checkpoint(tmp_path) == tmp_path / "CKP-2_3.safetensors"
+
+
+class Minutes(Callback):
+    """A clock that goes on by a minute in each step."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr("tensight.kit.callbacks.checkpoint.time", SimpleNamespace(monotonic=lambda: self.now))
+
+    def on_train_step_end(self, run_context: Any) -> None:
+        self.now += 60
+
+
+@both
+@pytest.mark.parametrize(
+    ("options", "saved"),
+    [
+        ({"save_checkpoint_seconds": 120}, ["1_2", "2_1", "2_3"]),  # each second minute
+        ({"save_checkpoint_seconds": 240, "save_checkpoint_steps": 3}, ["1_3", "2_3"]),  # whichever comes first
+        ({"keep_checkpoint_max": 1, "keep_checkpoint_per_n_minutes": 3}, ["1_2", "2_2", "2_3"]),  # the newest, and some
+    ],
+)
+def test_checkpoints_by_the_clock(
+    framework: str, options: Any, saved: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = training(framework)
+    saving = ModelCheckpoint(directory=tmp_path, config=CheckpointConfig(**options))
+    Model(made.network, made.loss_fn, made.optimizer).train(2, made.data, callbacks=[Minutes(monkeypatch), saving])
+    assert sorted(path.stem.removeprefix("CKP-") for path in tmp_path.iterdir()) == saved
+
+
+def test_a_disk_that_does_not_answer_is_given_up_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tensight.kit.callbacks.checkpoint.LONGEST", 0.3)
+    answers = threading.Event()
+    for _ in range(2):  # the next training begins anew
+        background = Background()
+        background.put(lambda: answers.wait(60))
+        with pytest.raises(CheckpointError, match="the disk does not answer"):
+            background.wait()
+        background.wait()
+    answers.set()
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [("threading.Event().wait()", "the disk does not answer"), ("time.sleep(1) or print('written')", "written")],
+)
+def test_the_end_of_a_program_waits_for_a_checkpoint_but_not_for_ever(task: str, said: str) -> None:
+    program = (
+        "import threading, time\n"
+        "from tensight.kit.callbacks import checkpoint\n"
+        "checkpoint.LONGEST = 5.0\n"
+        f"checkpoint.Background().put(lambda: {task})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240)
+    assert said in done.stdout + done.stderr
 
 
 def test_a_second_training_leaves_the_first_ones_files(tmp_path: Path) -> None:

@@ -71,6 +71,33 @@ class StopAtTime(Callback):
 
 
 @both
+def test_callbacks_are_called_one_after_the_other_at_every_moment(framework: str) -> None:
+    model, made = model_of(framework)
+    told: list[tuple[str, str]] = []
+
+    class Tell(Callback):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def begin(self, run_context: Any) -> None:
+            told.append(("begin", self.name))
+
+        def epoch_end(self, run_context: Any) -> None:
+            told.append(("epoch_end", self.name))
+
+        def step_end(self, run_context: Any) -> None:
+            told.append(("step_end", self.name))
+
+        def end(self, run_context: Any) -> None:
+            told.append(("end", self.name))
+
+    names = ["second", "first", "third"]  # as listed, not by name
+    model.train(1, made.data, callbacks=[Tell(name) for name in names])
+    moments = ["begin", *["step_end"] * len(made.data), "epoch_end", "end"]
+    assert told == [(moment, name) for moment in moments for name in names]
+
+
+@both
 def test_a_training_stops_at_a_time(framework: str, capsys: pytest.CaptureFixture[str]) -> None:
     model, made = model_of(framework)
     model.train(100, made.data, callbacks=StopAtTime(run_time=-1))

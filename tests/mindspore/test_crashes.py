@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,6 +77,22 @@ def test_a_crash_is_explained(name: str) -> None:
     assert set(GIVEN.get(name, ())) <= set(block["inputs"]), block
     assert block["where"]["own_code"] == (name in ("own_code", "backward_stage")), block
     assert ("script's own code" in block["why"]) == block["where"]["own_code"], block
+
+
+def test_in_synchronous_mode_the_stack_ends_at_the_line_that_failed(tmp_path: Path) -> None:
+    program = (PROGRAMS / "broadcast.py").read_text()
+    (tmp_path / "blocking.py").write_text("import mindspore\nimport tensight\n\ntensight.launch_blocking()\n" + program)
+    done = subprocess.run(
+        [sys.executable, "-m", "tensight", "run", "--no-page", "--report", "report.json", "blocking.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 1, done.stderr
+    block = json.loads((tmp_path / "report.json").read_text())["crash"]
+    assert block["where"]["code"] == "gap = prediction - target"
+    assert "cannot be trusted" not in block["why"]
 
 
 def test_a_layer_that_does_not_fit_is_certain_though_the_error_comes_out_later() -> None:

@@ -150,7 +150,11 @@ def test_what_a_hook_changes_is_noted_once_and_what_it_only_sees_is_not(
     [
         (float("nan"), {"guard": True}, "guard: the gradient of"),
         (float("nan"), {"on_finding": "stop"}, "finding:"),
-        (1.0, {"watchpoints": (spec.parse("TL(max_gt=-1e9) on output:*", 0),), "on_hit": "stop"}, "hit: TL on"),
+        (
+            1.0,
+            {"watchpoints": (spec.parse("TL(max_gt=-1e9) on output:*", 0),), "on_hit": "stop"},
+            "hit: TL on output 0.output.0",
+        ),
     ],
 )
 def test_what_stops_a_training_by_an_option_is_noted(

@@ -56,12 +56,14 @@ def check(
         print_json({"hits": hit_rows(hits), "lost": list(opened.lost)})
         return
     print_lost("check", opened)
+    several = len(opened.readers) > 1
     rows = [
         (
             hit.step,
+            hit.rank if several else "",
             hit.condition,
             hit.kind.replace("_", " "),
-            f"{hit.node}.{hit.slot}".strip("."),
+            _tensor(hit),
             _actual(hit),
             f"not judged: {hit.note or hit.error}" if hit.error else hit.note,
         )
@@ -70,8 +72,13 @@ def check(
     for selector in in_vain(points, [info for reader in opened.readers.values() for info in reader.tensors.values()]):
         click.echo(f"tensight check: {selector!r} selects nothing that was recorded", err=True)
     if rows:
-        print_table(("step", "condition", "on", "tensor", "actual (set)", "note"), rows)
+        print_table(("step", "rank", "condition", "on", "tensor", "actual (set)", "note"), rows)
     click.echo(_count(hits, most))
+
+
+def _tensor(hit: Hit) -> str:
+    """Which tensor it is; of an operator its name too, for a module calls many."""
+    return f"{hit.place}.{hit.slot}".strip(".") + (f" ({hit.op})" if hit.op else "")
 
 
 def _actual(hit: Hit) -> str:

@@ -179,7 +179,10 @@ def convert(
     unsure = sum(1 for row in done.tensors if not row.sure)
     if unsure:
         click.echo(f"{unsure} names marked ? follow from names and shapes alone: --like or --map settles them")
-    click.echo(f"{len(done.tensors)} tensors written to {target}, {len(rows)} renamed, {len(done.left_out)} left out")
+    states = f" and {len(done.states)} of the optimizer's states" if done.states else ""
+    click.echo(
+        f"{len(done.tensors)} tensors{states} written to {target}, {len(rows)} renamed, {len(done.left_out)} left out"
+    )
 
 
 def _finiteness(row: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from tensight.runs import Run, html, open_run
 from tensight.runs.audit import lines
 from tensight.runs.blocks import crash_block, finding_block, folded, plain
 from tensight.runs.muting import load_baseline, write_baseline
-from tensight.runs.verdict import gone_ranks, nothing_wrong
+from tensight.runs.verdict import gone_ranks, hits_in_words, nothing_wrong, own_hits
 from tensight.runs.writing import write_whole
 
 MOST_SHOWN = 50  # of what was done to the training, the newest
@@ -96,6 +96,7 @@ def _print(run: Run, findings: Sequence[Finding]) -> None:
     steps = run.step_count
     known = len(run.findings) - len(findings)
     ending = "" if findings else f"; {nothing_wrong(run.ended, steps=steps, known=known)}"
+    ending += hits_in_words(own_hits(run))
     _say(f"{run.info.id}: {run.ended} after {steps} step{'' if steps == 1 else 's'}{ending}")
     *earlier, last = run.history
     if earlier:

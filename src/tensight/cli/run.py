@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -17,7 +17,7 @@ from tensight.cli.listening import listening
 from tensight.cli.misplaced import tell_misplaced
 from tensight.control.address import find
 from tensight.dump.settings import DumpSettings
-from tensight.errors import UsageError
+from tensight.errors import TensightError, UsageError
 from tensight.records import Watchpoint
 from tensight.session.launch import Ending, launch
 from tensight.session.program import Program
@@ -180,8 +180,13 @@ def _living_at(address: str | None, folder: Path | None) -> Iterator[None]:
     from tensight.store.mirror import Mirroring
 
     own = (f"rank-{rank()}",) if ranks() > 1 else ()
-    with Mirroring(folder, address, own) as mirror:
-        yield
+    try:
+        with Mirroring(folder, address, own) as mirror:
+            yield
+    except TensightError:
+        with suppress(OSError):
+            folder.rmdir()  # what was refused at the start has written nothing
+        raise
     said = f"copied to {address}" if not mirror.trouble else f"{mirror.trouble}; the run is in {folder}"
     click.echo(f"tensight: {said}", err=True)
 

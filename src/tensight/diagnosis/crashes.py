@@ -31,13 +31,15 @@ def _matmul(crash: Crash, match: re.Match[str]) -> Explanation:
     given = crash.named("input")
     from_shape = f"; its input is {list(given.shape)}" if given is not None and given.shape is not None else ""
     fixes = [f"make the layer fit what it is given: nn.Linear({columns}, {out})"]
+    if crash.operator in ("matmul", "mm"):  # written out: there is no layer to change
+        fixes = ["the second matrix fits when it is turned round: transpose it with .t()"] if out == columns else []
     if given is not None and given.shape is not None and len(given.shape) > 2 and _product(given.shape[1:]) == wanted:
         fixes.insert(0, "flatten before the layer: x.flatten(1)")
     return Explanation(
         f"shapes do not fit: {layer} takes {wanted} features and was given {columns}",
         f"a product of matrices needs as many columns on the left as rows on the right: {rows}x{columns} meets"
         f" {wanted}x{out}, so {columns} should be {wanted}{from_shape}",
-        (*fixes, f"or change what comes before so that it ends in {wanted} features"),
+        (*fixes, f"{'or ' if fixes else ''}change what comes before so that it ends in {wanted} features"),
     )
 
 

@@ -13,7 +13,7 @@ from tensight.kit.schedules import draw
 
 @dataclass(frozen=True)
 class RangeTest:
-    """Rates, losses (smoothed), and a suggestion: None when the loss never falls.
+    """Rates, losses (smoothed), and a suggestion: None when the loss never falls, or only at rates that were not tried.
 
     It is where the loss falls fastest, but at most a tenth of the rate with the lowest loss.
     """
@@ -24,7 +24,9 @@ class RangeTest:
 
     def __str__(self) -> str:
         picture = draw(self.losses, len(self.losses)) if self.losses else ""
-        words = f"suggested learning rate: {self.suggestion:.2g}" if self.suggestion else "the loss never fell"
+        words = "no rate is suggested: the loss never fell clearly"
+        if self.suggestion:
+            words = f"suggested learning rate: {self.suggestion:.2g}"
         return f"{picture}\nloss while the rate rises from {self.rates[0]:.2g} to {self.rates[-1]:.2g}; {words}"
 
 
@@ -80,7 +82,12 @@ def _suggestion(rates: list[float], losses: list[float]) -> float | None:
     0.001
     >>> _suggestion([1e-4, 1e-3], [1.0, 1.1]) is None
     True
+    >>> _suggestion([1e-4, 2e-4, 4e-4], [1.0, 0.9, 1.1]) is None  # a tenth of 2e-4 was never tried
+    True
     """
     falls = [(losses[i + 1] - losses[i], rates[i + 1]) for i in range(len(losses) - 1)]
     slope, rate = min(falls, default=(0.0, 0.0))
-    return min(rate, rates[losses.index(min(losses))] / 10) if slope < 0 else None
+    if slope >= 0:
+        return None
+    found = min(rate, rates[losses.index(min(losses))] / 10)
+    return found if found >= rates[0] else None  # where hardly a weight moves the batches alone make the loss fall

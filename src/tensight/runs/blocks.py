@@ -102,11 +102,13 @@ def hit_line(hit: Hit) -> str:
     '● step 3  TL on output enc.0#1: max_gt 2'
     >>> hit_line(Hit(3, 1, "", "TL", "activation", "", "sigmoid.0", 7, actual={"max_gt": 2}))
     '● step 3  TL on activation sigmoid.0 of the model: max_gt 2'
+    >>> hit_line(Hit(3, 1, "", "TL", "gradient", "", "weight", 7, actual={"max_gt": 2}))
+    '● step 3  TL on gradient weight: max_gt 2'
     """
     actual = ", ".join(f"{name} {value:.6g}" for name, value in hit.actual.items())
     asked = ", ".join(f"{name} {value:.6g}" for name, value in hit.threshold.items())
     own = hit.kind in ("weight", "gradient", "frozen", "buffer")
-    name = f"{hit.node}.{hit.slot}" if own else hit.place or "the model"
+    name = f"{hit.node}.{hit.slot}".lstrip(".") if own else hit.place or "the model"
     if not own and not hit.op and hit.slot.partition(".")[0] not in ("output", "input", "loss", ""):
         name = f"{hit.slot} of {name}"  # a function that the module calls
     line = f"● step {hit.step}  {hit.condition} on {hit.kind} {plain(name)}: {actual}"

@@ -34,6 +34,20 @@ def nothing_wrong(ended: Ended, *, steps: int = 1, known: int = 0) -> str:
     return "nothing was found wrong" + (" so far" if ended in ("killed", "running", "stopped") else "")
 
 
+def own_hits(run: Run) -> int:
+    """How often a watchpoint that the user has set was hit."""
+    return sum(1 for hit in run.hits if not hit.recommended and hit.error is None)
+
+
+def hits_in_words(hits: int) -> str:
+    """What is said after the findings of hits that the user has asked for.
+
+    >>> hits_in_words(0), hits_in_words(1), hits_in_words(705)
+    ('', '; 1 hit of your watchpoints', '; 705 hits of your watchpoints')
+    """
+    return f"; {plural(hits, 'hit')} of your watchpoints" if hits else ""
+
+
 def gone_ranks(run: Run) -> list[str]:
     """Each rank of several that has ended without a word, and where it was last seen."""
     if len(run.readers) < 2:

@@ -105,8 +105,10 @@ def _controlling(session: Session, say: Callable[[str], None]) -> Controlling:
         from tensight.session.sending import Sending
 
         where = address.find(asked)
-        if info.rank == 0 and (trouble := launch.unanswered(where)):
-            say(f"no server answers at {asked} ({trouble}): the training goes on and is recorded, and asks again")
+        if info.rank == 0:
+            trouble = launch.unanswered(where)
+            said = f"no server answers at {asked} ({trouble}): the training goes on and is recorded, and asks again"
+            say(said if trouble else f"server  {asked}: this run is in the list of its page")
         hello = Sending(where, session.folder, info, say).hello
     elif info.rank == 0:
         where = launch.start(

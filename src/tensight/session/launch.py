@@ -64,6 +64,7 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
     from tensight.runs import open_run
     from tensight.runs import report as reports
     from tensight.runs.blocks import crash_block
+    from tensight.runs.verdict import own_hits
     from tensight.session.crashing import crash_of
 
     crashed = outcome.error is not None and not outcome.interrupted
@@ -85,7 +86,7 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
         steps, count = run.step_count, reports.rank_count(run)
         findings = tuple(f for f in run.findings if f.key not in session.settings.muted and not f.muted)
         known = len(run.findings) - len(findings)
-        hits = sum(1 for hit in run.hits if not hit.recommended and hit.error is None)
+        hits = own_hits(run)
         if target is not None:
             reports.write(run, target, muted=session.settings.muted)
     except TensightError as error:
@@ -98,7 +99,9 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
         terminal.say(finding)
     if not terminal.rank:
         early = ", then the script failed" if crashed else ", then it was interrupted" if outcome.interrupted else ""
-        _last_words(session, terminal, steps, count, len(findings), early, crashed=crashed, known=known)
+        if session.recorder.stopping and not early:
+            terminal.line(f"the training was stopped: {session.recorder.stopping}")
+        _last_words(session, terminal, steps, count, len(findings), early, crashed=crashed, known=known, hits=hits)
     return Ending(outcome.exit_code, findings, hits)
 
 
@@ -125,8 +128,9 @@ def _last_words(
     *,
     crashed: bool,
     known: int,
+    hits: int,
 ) -> None:
-    from tensight.runs.verdict import nothing_wrong
+    from tensight.runs.verdict import hits_in_words, nothing_wrong
 
     end = session.end
     ended: Ended = "failed" if crashed else end.ended if end is not None else "finished"
@@ -139,5 +143,5 @@ def _last_words(
         else nothing_wrong(ended, steps=steps, known=known)
     )
     made = f"{steps} step{'' if steps == 1 else 's'}" + (f" on {count} ranks" if count > 1 else "")
-    terminal.line(f"{made}{early}{cost}; {verdict}")
+    terminal.line(f"{made}{early}{cost}; {verdict}{hits_in_words(hits)}")
     terminal.line(f"recorded in {session.folder}; see it again: tensight view {session.folder}")

@@ -28,9 +28,18 @@ HOOK = "tensight.pth"
 LAUNCHERS = {"torchrun", "msrun", "accelerate", "deepspeed", "mpirun", "pip", "ipython", "jupyter", "pytest"}
 PARTIAL = 256 << 20  # bytes that may be held when MS_DEBUGGER_PARTIAL_MEM asks for little
 
+_begun = False
+
 
 def begin() -> None:
-    """At the start of Python: connect when, and only when, this process imports a framework."""
+    """At the start of Python: connect when, and only when, this process imports a framework.
+
+    Python reads the files of a virtual environment's site-packages twice, so this is called twice there.
+    """
+    global _begun
+    if _begun:
+        return
+    _begun = True
     if from_environment() is None or is_off() or os.environ.get(startup.RUN) or not _is_script(sys.orig_argv):
         return
     found: list[Session] = []

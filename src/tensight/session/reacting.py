@@ -29,7 +29,8 @@ class Reacting(Companion):
         if self._settings.on_hit == "stop":
             own = [hit for hit in record.hits if not hit.recommended and hit.error is None]
             if own:
-                self._recorder.stop(f"hit: {own[0].condition} on {own[0].node}")
+                place = f"{own[0].place}.{own[0].slot}".strip(".")
+                self._recorder.stop(f"hit: {own[0].condition} on {own[0].kind} {place}")
 
 
 class Notifying(Companion):

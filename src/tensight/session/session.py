@@ -256,5 +256,7 @@ def ended_word(exit_code: int, *, interrupted: bool, stopped: bool, crashed: boo
 
 
 def is_off() -> bool:
-    """Whether the user has switched everything off by `TENSIGHT=off`."""
+    """Whether the user has switched everything off by `TENSIGHT=off`, or this is no rank: the scheduler of msrun."""
+    if os.environ.get("MS_ROLE") == "MS_SCHED":
+        return True
     return os.environ.get("TENSIGHT", "").lower() in ("off", "0", "no", "false")

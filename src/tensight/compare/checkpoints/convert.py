@@ -46,6 +46,7 @@ class Conversion(msgspec.Struct):
     left_out: list[LeftOut] = []
     missing: list[str] = []  # names of `like` that the result does not have
     values: dict[str, Plain] = {}
+    states: list[str] = []  # what of the optimizers was written, by its names in the target
 
 
 def load_map(path: Path) -> dict[str, str]:
@@ -148,6 +149,7 @@ def convert(
             LeftOut(name, "no part of a state dictionary; --whole keeps it") for name in (*beside, *checkpoint.values)
         ]
     else:
+        done.states = list(beside)
         found = optimizers.values_of(checkpoint)
         done.values = {name: value for name, value in found.items() if value is not None}
         done.left_out += [LeftOut(name, "it holds nothing (None)") for name in found if found[name] is None]

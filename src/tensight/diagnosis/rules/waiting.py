@@ -49,7 +49,7 @@ class DataLoadingStarvation(Rule):
                 " not for every sample"
             )
         else:
-            how = "the loop prepares its batches itself, between two steps"
+            how = "no loader was seen: the loop prepares its batches itself, or does something else between two steps"
             fix = "prepare batches in the background (a DataLoader with num_workers), or once before the training"
         yield self.finding(
             "training waits for its data",
@@ -67,5 +67,9 @@ class DataLoadingStarvation(Rule):
                 ("steps measured", waits.count),
             ],
             fix=(fix,),
-            confirm=("run over the loader alone and time it: it takes nearly as long as training",),
+            confirm=(
+                "run over the loader alone and time it: it takes nearly as long as training"
+                if part is not None
+                else "time what the loop does from the update to the next call of the network",
+            ),
         )

@@ -10,6 +10,7 @@ from tensight.records import Kind, Phase, Source, TensorInfo
 
 _WRAPPERS = re.compile(r"(network|_backbone|_network|backbone|_net_with_loss|net|_backbone_net)-.+")
 _FLAT = re.compile(r"(Gradients_)?(Default|Update|Evaluation)_(?:([^/]+)_)?([^/_]+-op\d{1,12}(?:~\d+)?)")
+_SCOPE = re.compile(r"(?<=[^_])(-[A-Za-z0-9]+)_(?=.)")  # the end of a scope that says its module's type
 _OPERATOR = re.compile(r"(.+?)-op(\d{1,12})(~\d+)?")
 _ACTIVATIONS = {
     "elu": "elu", "fastgelu": "fast_gelu", "gelu": "gelu", "geluext": "gelu", "hsigmoid": "hardsigmoid",
@@ -38,12 +39,15 @@ def place(name: str, op_type: str) -> Place:
     Place(module='conv1', type='Conv2d', op='Conv2D', number=0, phase='forward')
     >>> place("Default_fc1_MatMul-op0", "MatMul").module
     'fc1'
+    >>> place("Default_network-WithLossCell__backbone-Net_down_layer-SequentialCell_0-Block_ReLU-op7", "ReLU").module
+    'down_layer.0'
     >>> place("Gradients/Default/network-WithLossCell/_backbone-LeNet/fc-Dense/Grad_MatMul/MatMul-op3", "MatMul").phase
     'backward'
     """
     flat = _FLAT.fullmatch(name)
-    if flat is not None:  # the order of execution is missing, so where scopes end is not known
-        name = "/".join(filter(None, ("Gradients" if flat[1] else "", flat[2], flat[3], flat[4])))
+    if flat is not None:  # the order of execution is missing: where scopes end is known by their types alone
+        scopes = _SCOPE.sub(r"\1/", flat[3] or "")
+        name = "/".join(filter(None, ("Gradients" if flat[1] else "", flat[2], scopes, flat[4])))
     parts = [part for part in name.split("/") if part]
     phase: Phase = "forward"
     if parts and parts[0] == "Gradients":

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
 import queue
 import re
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
-from tensight.errors import UsageError
+from tensight.errors import CheckpointError, UsageError
 from tensight.kit.callbacks.callback import Callback, Params, RunContext
 from tensight.kit.callbacks.values import step_in_epoch
 from tensight.kit.checkpoints import FORMATS, Write, remove_unfinished, write_whole, writer
 from tensight.kit.logs import get_logger
 from tensight.session.settings import rank
+
+LONGEST = 600.0  # seconds that the end of a training, or its next checkpoint, waits for one that is being written
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,11 @@ class ModelCheckpoint(Callback):
 
 
 class Background:
-    """One thread that does things in order; an error comes out at the next call."""
+    """One thread that does things in order; an error comes out at the next call.
+
+    A disk that no longer answers must not keep the program: what is not written after `LONGEST` is given up with an
+    error, and the thread does not hold Python at its end.
+    """
 
     def __init__(self) -> None:
         self._queue: queue.Queue[object] = queue.Queue(maxsize=1)
@@ -152,22 +160,40 @@ class Background:
     def put(self, task: object) -> None:
         self._raise()
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._work, name="tensight-checkpoint", daemon=False)
+            arguments = (self._queue,)
+            self._thread = threading.Thread(target=self._work, args=arguments, name="tensight-checkpoint", daemon=True)
             self._thread.start()
-        self._queue.put(task)
+            atexit.register(self.wait)  # a program that ends without a word has its last checkpoint all the same
+        try:
+            self._queue.put(task, timeout=LONGEST)
+        except queue.Full:
+            self._give_up()
 
     def wait(self) -> None:
         """Until everything is done; the thread ends."""
-        if self._thread is not None and self._thread.is_alive():
-            self._queue.put(None)
-            self._thread.join()
-        self._thread = None
+        thread, self._thread = self._thread, None
+        atexit.unregister(self.wait)
+        if thread is not None and thread.is_alive():
+            give_up = time.monotonic() + LONGEST
+            try:
+                self._queue.put(None, timeout=LONGEST)
+            except queue.Full:
+                self._give_up()
+            thread.join(max(0.0, give_up - time.monotonic()))
+            if thread.is_alive():
+                self._give_up()
         self._raise()
 
-    def _work(self) -> None:
+    def _give_up(self) -> NoReturn:
+        self._thread, self._queue = None, queue.Queue(maxsize=1)  # the thread keeps the old one, should it ever go on
+        raise CheckpointError(
+            f"a checkpoint was not written within {LONGEST:.0f} s: the disk does not answer; the one before is whole"
+        )
+
+    def _work(self, tasks: queue.Queue[object]) -> None:
         while True:
             try:
-                task = self._queue.get(timeout=0.2)
+                task = tasks.get(timeout=0.2)
             except queue.Empty:
                 if not threading.main_thread().is_alive():
                     return  # the program is over and nobody said so

@@ -42,12 +42,14 @@ class StopAtTime(Callback):
 
 
 class EarlyStopping(Callback):
-    """Ends the training when a value has not become better for more than `patience` epochs.
+    """Ends the training when a value has not become better for `patience` epochs, counted as MindSpore does.
 
-    `monitor` is 'loss' or a metric of the evaluation in `Model.fit` ('eval_loss', 'eval_accuracy').
+    `monitor` is 'loss' or a metric of the evaluation in `Model.fit` ('eval_loss', 'eval_accuracy'). With a `baseline`
+    only what is better than that too counts as better. An epoch that is better never ends the training: with the
+    patience of 0 that is the default, MindSpore's own ends after the first epoch, whatever it brought.
 
     >>> from tensight.kit.callbacks.driver import Driver
-    >>> driver = Driver(EarlyStopping("loss", patience=1)); driver.begin()
+    >>> driver = Driver(EarlyStopping("loss", patience=2)); driver.begin()
     >>> for loss in (1.0, 0.5, 0.6, 0.7):
     ...     driver.epoch_begin(); driver.step_begin(); driver.step_end(loss); driver.epoch_end()
     ...     print(loss, driver.stopping)
@@ -69,6 +71,7 @@ class EarlyStopping(Callback):
     ) -> None:
         self._monitor = monitor
         self._best = Best(monitor, mode, min_delta)
+        self._enough = Best(monitor, mode, min_delta)
         self._patience = patience
         self._verbose = verbose
         self._baseline = baseline
@@ -79,8 +82,8 @@ class EarlyStopping(Callback):
 
     def on_train_begin(self, run_context: RunContext) -> None:
         self._wait = self.stopped_epoch = 0
-        if self._baseline is not None:
-            self._best.value = self._baseline
+        self._weights = None
+        self._best.forget()
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         params = run_context.original_args()
@@ -88,13 +91,15 @@ class EarlyStopping(Callback):
         if value is None:
             known = ", ".join(["loss", *(params.get("metrics") or {})])
             raise UsageError(f"EarlyStopping: there is no {self._monitor!r} to watch; there are {known}")
+        self._wait += 1
         if self._best.better(value):
-            self._wait = 0
             if self._restore:
                 self._weights = backend_of(params.network).state(params.network)
-            return
-        self._wait += 1
-        if self._wait > self._patience:
+            self._enough.forget(self._baseline)
+            if self._enough.better(value):
+                self._wait = 0
+                return
+        if self._wait >= self._patience:
             self.stopped_epoch = params.cur_epoch_num
             run_context.request_stop()
             if self._weights is not None:

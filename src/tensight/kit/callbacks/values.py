@@ -50,6 +50,8 @@ class Best:
     >>> best = Best("eval_accuracy", "auto", 0.01)
     >>> [best.better(value) for value in (0.5, 0.505, 0.6)], best.value
     ([True, False, True], 0.6)
+    >>> Best("loss", "auto").better(float("nan"))
+    False
     """
 
     def __init__(self, name: str, mode: str, min_delta: float = 0.0) -> None:
@@ -60,10 +62,14 @@ class Best:
         )
         self._sign = 1.0 if up else -1.0
         self._delta = abs(min_delta)
-        self.value = -self._sign * math.inf
+        self.forget()
+
+    def forget(self, value: float | None = None) -> None:
+        """Begin again: from nothing, or from a value that has to be surpassed."""
+        self.value = -self._sign * math.inf if value is None else value
 
     def better(self, value: float) -> bool:
-        if self._sign * (value - self.value) > self._delta or math.isinf(self.value):
-            self.value = value
-            return True
-        return False
+        if math.isnan(value) or not (self._sign * (value - self.value) > self._delta or math.isinf(self.value)):
+            return False
+        self.value = value
+        return True
