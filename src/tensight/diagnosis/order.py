@@ -24,6 +24,7 @@ class OptimizerCalls:
     fresh: bool = False  # a backward came since its last step
     dirty: bool = False  # and found gradients that were not cleared
     looked: bool = False  # whether it was looked at what that backward found
+    reached: bool = False  # a backward that was looked at has added to its gradients since its last step
     judged: int = 0  # steps of which that is known: a step that is hardly watched tells nothing
     reused: int = 0  # steps that used gradients which an earlier step had used already
     first_reuse: int = -1
@@ -140,6 +141,7 @@ class CallOrder:
         for calls in self.optimizers.values():
             if not calls.fresh and self._trains(calls.name, event.part):
                 calls.dirty, calls.looked = cleared is False, cleared is not None
+                calls.reached = calls.looked
             calls.fresh = True
             calls.cleared = False
             if self._trains(calls.name, event.part):
@@ -151,7 +153,16 @@ class CallOrder:
                 if not cleared and source is not None and calls.left != source:
                     calls.mixed = calls.left
             calls.waiting = source
+        self._reaches(event)
         self._stepped_since.clear()
+
+    def _reaches(self, event: Event) -> None:
+        """A pass through one network adds to the gradients of others too: a generator's goes through its critic."""
+        for value, dirty in (("added_to", True), ("begun_in", False)):
+            networks = str(event.values.get(value, "")).split()
+            for calls in self.optimizers.values():
+                if not calls.reached and not self.networks_of.get(calls.name, set()).isdisjoint(networks):
+                    calls.dirty, calls.looked, calls.reached = dirty, True, True
 
     def _stepped(self, step: int, event: Event) -> None:
         calls = self.optimizer(event.part)
@@ -191,7 +202,7 @@ class CallOrder:
             if calls.first_reuse < 0:
                 calls.first_reuse = step
         calls.used_since_zero += 1
-        calls.fresh = False
+        calls.fresh = calls.reached = False
 
     def _shares(self, step: int, calls: OptimizerCalls) -> None:
         """Whether another optimizer has stepped with the same gradients of the same parameters."""
@@ -214,7 +225,7 @@ class CallOrder:
                 calls.cleared = True
             calls.zero_source = event.source or calls.zero_source
             calls.used_since_zero = 0
-            calls.fresh = False
+            calls.fresh = calls.reached = False
             calls.mixed = calls.left = calls.waiting = None
         # In the closure of a step (LBFGS) gradients are cleared after the step has read them.
         self._settle(used=bool(event.values.get("inside")), step=step, source=event.source)

@@ -35,7 +35,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       workers          part=loader; generator, same, workers: workers that draw the same random numbers
       same_order       part=loader; epochs, epoch, since: epochs that were shuffled alike
       weights_loaded   part=network: before the first step, on a rank of several
-      cut, permuted, stranger, graph_alive, loaded   lines of code that rules about wiring and data point to
+      cut, permuted, stranger, graph_alive, loaded, fed_by   lines of code that rules about wiring and data point to
       agreement        part=Part of kind 'agreement'; update, step, sums, late: what ranks should hold alike
       replicas_differ  part=network; kind, name, step, others, ranks, agreed, words: what they do not
       compile          part=network; a graph was captured: graphs, breaks, recompiles (so far), frame, again, reason

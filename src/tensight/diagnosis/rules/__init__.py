@@ -9,6 +9,7 @@ from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.accumulation import AccumulationNotScaled, MissingZeroGrad, TooFewOptimizerSteps
 from tensight.diagnosis.rules.attention import AttentionMaskWrong
 from tensight.diagnosis.rules.attention_scale import AttentionSaturated
+from tensight.diagnosis.rules.bootstrapping import BootstrapTargetTrained
 from tensight.diagnosis.rules.casts import CastPingPong, NumbersLost
 from tensight.diagnosis.rules.class_weights import ClassWeightsInverted
 from tensight.diagnosis.rules.clipping import ClearedBeforeStep, ClipAfterStep, ClipTooSmall
@@ -217,6 +218,7 @@ RULES: tuple[type[Rule], ...] = (
     OutputRangeTooSmall,
     OneCyclePerEpoch,
     AveragedOverBatch,
+    BootstrapTargetTrained,
 )
 
 

@@ -27,6 +27,7 @@ from tensight.frameworks.torch.collectives import Collectives
 from tensight.frameworks.torch.compiled import Compiled
 from tensight.frameworks.torch.created import Created
 from tensight.frameworks.torch.cuts import Cuts
+from tensight.frameworks.torch.feeding import Feeding
 from tensight.frameworks.torch.graphs import Graphs
 from tensight.frameworks.torch.limits import Limits
 from tensight.frameworks.torch.loaders import Loaders
@@ -100,7 +101,10 @@ class TorchAdapter:
         graphs = Graphs(watching)
         self.calls.before_forward.append(graphs.called)
         self.calls.note = graphs.note
+        self.calls.returned = graphs.ended
         self.optimizers.before_step.append(graphs.before_update)
+        self.backward.by_hand.append(graphs.before_update)
+        self.calls.before_forward.append(Feeding(watching).called)
         Loading(watching, self.networks, patches)
         casts = Casts(watching, patches)
         self.optimizers.before_step.append(casts.before_update)

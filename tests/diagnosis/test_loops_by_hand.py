@@ -1,0 +1,68 @@
+"""Loops written by hand: several networks, targets of one's own, batches that are made between two steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tensight.records import Event, Module, Network, Parameter, Part, Source
+from tests.diagnosis.builders import Run
+
+PASS_LINE = Source("train.py", 43, "loss_g.backward()")
+BATCH_LINE = Source("train.py", 31, "batch = next_batch(64)")
+
+
+def game(*passes: dict[str, Any]) -> list[str]:
+    """A critic that is trained well, and the passes of a generator's loss, which belong to the critic by name."""
+    run = Run()
+    run.engine.network(Network("gen", "Gen", (Module("", "Gen"),), (Parameter("w", (4, 4), "float32", optimizer="G"),)))
+    run.engine.part(Part("optimizer", "G", "Adam", {}, None, ("gen:w",)))
+    for at in range(30):
+        other = [Event("backward", part="net", values={"cleared": False, **one}, source=PASS_LINE) for one in passes]
+        other.append(Event("optimizer_step", part="G", source=Source("train.py", 51)))
+        run.train(1.4 - 0.02 * at, events=[*run.events(), *other])
+    return run.faults()
+
+
+def test_a_generator_whose_gradients_are_never_cleared_is_named() -> None:
+    assert game({"added_to": "gen"}) == ["missing_zero_grad"]
+
+
+@pytest.mark.parametrize(
+    "passes",
+    [
+        ({"begun_in": "gen"},),
+        ({"begun_in": "gen"}, {"added_to": "gen"}),  # cleared by hand, and then two losses
+        ({},),
+    ],
+)
+def test_a_generator_whose_gradients_are_cleared_by_hand_has_no_finding(passes: tuple[dict[str, Any], ...]) -> None:
+    assert game(*passes) == []
+
+
+def learnt(bootstraps: bool) -> Run:
+    run = Run()
+    assert run.loss_values is not None
+    run.loss_values |= {"function": "mse_loss", "target_variance": 0.5}
+    if bootstraps:
+        run.loss_values["target_bootstraps"] = True
+    return run.learn(30)
+
+
+def test_a_bootstrap_target_that_keeps_its_gradient_is_named_where_the_loss_is() -> None:
+    (finding,) = learnt(bootstraps=True).end()
+    assert (finding.fault, finding.since_step, finding.where.line) == ("bootstrap_target_not_detached", 0, 20)
+
+
+def test_a_target_without_a_graph_has_no_finding() -> None:
+    assert learnt(bootstraps=False).faults() == []
+
+
+def test_a_training_that_waits_for_batches_of_its_own_points_to_the_line_that_makes_them() -> None:
+    run = Run()
+    run.seconds = 0.1
+    run.scalars["before_forward"] = 0.095
+    run.train(events=[*run.events(), Event("fed_by", part="net", source=BATCH_LINE)])
+    (finding,) = run.learn(40).end()
+    assert (finding.fault, finding.where.line) == ("data_loading_starvation", 31)
