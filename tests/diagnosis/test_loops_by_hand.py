@@ -66,3 +66,12 @@ def test_a_training_that_waits_for_batches_of_its_own_points_to_the_line_that_ma
     run.train(events=[*run.events(), Event("fed_by", part="net", source=BATCH_LINE)])
     (finding,) = run.learn(40).end()
     assert (finding.fault, finding.where.line) == ("data_loading_starvation", 31)
+
+
+@pytest.mark.parametrize(("steps", "faults"), [(10, ["penalty_without_gradient"]), (2, [])])
+def test_a_penalty_that_is_a_number_in_several_steps_is_named(steps: int, faults: list[str]) -> None:
+    run = Run()
+    told = Event("number_in_loss", part="net", values={"term": "10 * penalty", "line": 20}, source=PASS_LINE)
+    for at in range(20):
+        run.train(1.4 - 0.02 * at, events=[*run.events(), *([told] if at < steps else [])])
+    assert run.faults() == faults

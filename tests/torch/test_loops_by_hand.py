@@ -111,3 +111,45 @@ def test_the_line_that_makes_the_batch_is_told(watch: Watch) -> None:
         train(features)
     (source,) = [source for _, kind, _, _, source in sink.events if kind == "fed_by"]
     assert source.code == "batch = torch.randn(4, 3)"
+
+
+def slope_penalty(net: nn.Module, *, graph: bool) -> torch.Tensor:
+    point = torch.randn(4, 2).requires_grad_()
+    (slope,) = torch.autograd.grad(net(point).sum(), point, create_graph=graph)
+    return ((slope.norm(2, dim=1) - 1) ** 2).mean()
+
+
+@pytest.mark.parametrize("in_a_variable", [False, True])
+@pytest.mark.parametrize("graph", [False, True])
+def test_a_penalty_on_slopes_without_a_graph_is_told(graph: bool, in_a_variable: bool, watch: Watch) -> None:
+    sink = watch()
+    net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(3):
+        if in_a_variable:
+            penalty = slope_penalty(net, graph=graph)
+            loss = net(torch.ones(4, 2)).mean() + 10 * penalty
+        else:
+            loss = net(torch.ones(4, 2)).mean() + 10 * slope_penalty(net, graph=graph)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    told = [source.code for _, kind, _, _, source in sink.events if kind == "number_in_loss"]
+    assert len(told) == (0 if graph else 3)
+    assert all("torch.autograd.grad" in code for code in told)
+
+
+def test_an_attack_on_the_inputs_beside_a_loss_is_no_penalty(watch: Watch) -> None:
+    sink = watch()
+    net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(3):
+        point = torch.randn(4, 2).requires_grad_()
+        (slope,) = torch.autograd.grad(net(point).sum(), point)
+        attacked = net(point + 0.1 * slope.sign()).mean()
+        loss = net(point.detach()).mean() + 0.5 * attacked
+        loss = loss + 1
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert not [kind for _, kind, _, _, _ in sink.events if kind == "number_in_loss"]

@@ -23,6 +23,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       still_scaled     part=optimizer; scale: gradients that it is given still hold the scale of the loss
       loss             part=loss name; what is known of prediction and target (see frameworks.adapter)
       labels           part=loss name; function and target alone, where nothing else of a compiled loss is seen
+      number_in_loss   part=network; term, line: a summand made of slopes that were asked for without a graph
       terms            part=network; name → value of each summand of the loss, 'line of' name → where it is made
       scored           part=loss name; a loss without gradients: somebody measures
       batch            part=loader; index, and what is known of the batch

@@ -71,6 +71,7 @@ from tensight.diagnosis.rules.optimizer_settings import (
 )
 from tensight.diagnosis.rules.output_range import OutputRangeTooSmall
 from tensight.diagnosis.rules.own_backward import OwnBackwardWrong
+from tensight.diagnosis.rules.penalties import PenaltyWithoutGradient
 from tensight.diagnosis.rules.pictures import TargetsTurned
 from tensight.diagnosis.rules.precision import (
     ClipBeforeUnscale,
@@ -219,6 +220,7 @@ RULES: tuple[type[Rule], ...] = (
     OneCyclePerEpoch,
     AveragedOverBatch,
     BootstrapTargetTrained,
+    PenaltyWithoutGradient,
 )
 
 

@@ -39,6 +39,7 @@ from tensight.frameworks.torch.networks import Networks
 from tensight.frameworks.torch.operators_level import OperatorLevel
 from tensight.frameworks.torch.optimizers import Optimizers
 from tensight.frameworks.torch.own_slopes import OwnSlopes
+from tensight.frameworks.torch.penalties import Penalties
 from tensight.frameworks.torch.permuted import Permuted
 from tensight.frameworks.torch.reading import Reading
 from tensight.frameworks.torch.reordered import Reordered
@@ -94,6 +95,7 @@ class TorchAdapter:
         self.backward.on_root.append(losses.root)
         self.backward.on_root.append(attention.root)
         self.backward.on_root.append(Terms(watching).root)
+        self.backward.on_root.append(Penalties(watching, self.networks, patches).root)
         self.backward.holds_parameters = self._is_trained_by_an_optimizer
         self.backward.has_optimizer = lambda: len(self.optimizers.known) > 0
         self.calls.look_at_start = self.updates.look_at_start

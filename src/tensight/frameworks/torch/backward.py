@@ -185,8 +185,8 @@ class Backward:
         beside, self._beside = self._beside, []
         reached = []
         for name, tensor, grad, version, cleared in beside:
-            now: Any = tensor.grad
-            if now is not None and (now is not grad or now._version != version):
+            now = tensor.grad
+            if now is not None and (id(now), now._version) != (id(grad), version):
                 reached.append((name, cleared))
         for value, wanted in (("added_to", False), ("begun_in", True)):
             names = [name for name, cleared in reached if cleared is wanted]
