@@ -41,6 +41,20 @@ def test_a_generator_whose_gradients_are_cleared_by_hand_has_no_finding(passes: 
     assert game(*passes) == []
 
 
+def test_a_critic_that_is_cleared_unseen_after_a_generators_pass_has_no_finding() -> None:
+    run = Run()
+    run.engine.network(Network("gen", "Gen", (Module("", "Gen"),), (Parameter("w", (4, 4), "float32", optimizer="G"),)))
+    run.engine.part(Part("optimizer", "G", "Adam", {}, None, ("gen:w",)))
+    for at in range(30):
+        other = [
+            Event("zero_grad", part="G"),
+            Event("backward", part="gen", values={"cleared": True, "added_to": "net"}, source=PASS_LINE),
+            Event("optimizer_step", part="G", source=Source("train.py", 51)),
+        ]
+        run.train(1.4 - 0.02 * at, events=[*other, *run.events(zero=False)])  # critic.zero_grad() is the module's
+    assert run.faults() == []
+
+
 def learnt(bootstraps: bool) -> Run:
     run = Run()
     assert run.loss_values is not None

@@ -139,7 +139,7 @@ class CallOrder:
         self._pending.append(line)
         cleared = event.values.get("cleared")
         for calls in self.optimizers.values():
-            if not calls.fresh and self._trains(calls.name, event.part):
+            if (not calls.fresh or cleared) and self._trains(calls.name, event.part):
                 calls.dirty, calls.looked = cleared is False, cleared is not None
                 calls.reached = calls.looked
             calls.fresh = True
@@ -161,7 +161,8 @@ class CallOrder:
         for value, dirty in (("added_to", True), ("begun_in", False)):
             networks = str(event.values.get(value, "")).split()
             for calls in self.optimizers.values():
-                if not calls.reached and not self.networks_of.get(calls.name, set()).isdisjoint(networks):
+                known = calls.reached and dirty  # what was cleared in between, by whatever means, begins anew
+                if not known and not self.networks_of.get(calls.name, set()).isdisjoint(networks):
                     calls.dirty, calls.looked, calls.reached = dirty, True, True
 
     def _stepped(self, step: int, event: Event) -> None:
