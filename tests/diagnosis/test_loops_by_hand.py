@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tensight.records import Event, Module, Network, Parameter, Part, Source
+from tensight.diagnosis import Engine
+from tensight.records import Event, Module, Network, Parameter, Part, Source, StepRecord
 from tests.diagnosis.builders import Run
 
 PASS_LINE = Source("train.py", 43, "loss_g.backward()")
@@ -53,6 +54,28 @@ def test_a_critic_that_is_cleared_unseen_after_a_generators_pass_has_no_finding(
         ]
         run.train(1.4 - 0.02 * at, events=[*other, *run.events(zero=False)])  # critic.zero_grad() is the module's
     assert run.faults() == []
+
+
+@pytest.mark.parametrize(
+    ("passes", "faults"),
+    [
+        ([False], ["missing_zero_grad"]),
+        ([True], []),
+        ([True, False], []),  # two losses in one step
+    ],
+)
+def test_updates_by_hand_that_never_clear_gradients_are_named(passes: list[bool], faults: list[str]) -> None:
+    engine = Engine(on_error=lambda where, error: pytest.fail(f"{where}: {error!r}"))
+    engine.network(Network("net", "Net", (Module("", "Net"),), (Parameter("w", (4, 4), "float32"),)))
+    for step in range(30):
+        events = [
+            Event("backward", part="net", values={"cleared": cleared or not step}, source=PASS_LINE)
+            for cleared in passes
+        ]
+        loss = 1.4 - 0.02 * step
+        engine.step(StepRecord(step, float(step), 0.01, loss, losses=(loss,), depth=2, events=tuple(events)))
+    engine.end(crashed=False)
+    assert [finding.fault for finding in engine.findings] == faults
 
 
 def learnt(bootstraps: bool) -> Run:

@@ -54,6 +54,27 @@ class OptimizerCalls:
 
 
 @dataclass(slots=True)
+class ByHand:
+    """Steps of a loop that changes weights without an optimizer, by the first backward pass of each."""
+
+    looked: int = 0
+    dirty: int = 0  # of which so many found gradients that the step before had used
+    first_dirty: int = -1
+    source: Source | None = None
+
+    def follow(self, step: int, event: Event) -> None:
+        cleared = event.values.get("cleared")
+        if cleared is None:
+            return
+        self.looked += 1
+        if not cleared:
+            self.dirty += 1
+            self.source = event.source or self.source
+            if self.first_dirty < 0:
+                self.first_dirty = step
+
+
+@dataclass(slots=True)
 class BackwardLine:
     """What becomes of the backward passes of one line of code."""
 
@@ -76,6 +97,7 @@ class CallOrder:
         self.networks_of: dict[str, set[str]] = {}  # optimizer → networks it holds parameters of
         self.parameters_of: dict[str, frozenset[str]] = {}  # optimizer → 'network:parameter' that it holds
         self._stepped_since: list[str] = []  # optimizers that stepped since the last backward pass
+        self.by_hand = ByHand()
         self.backwards = 0
         self.updates = 0
         self.clip_source: Source | None = None
@@ -87,6 +109,11 @@ class CallOrder:
         self._backward_source: Source | None = None
 
     def follow(self, step: int, events: tuple[Event, ...]) -> None:
+        if not self.optimizers:
+            passes = (one for one in events if one.kind == "backward" and one.values.get("function") != "grad")
+            first = next(passes, None)
+            if first is not None:
+                self.by_hand.follow(step, first)
         for event in events:
             kind = event.kind
             if kind == "backward":
