@@ -183,5 +183,9 @@ def test_most_of_a_network_frozen_as_it_was_made_while_nothing_is_learnt_is_name
     assert frozen_in_front(1.4) == ["frozen_parameters"]
 
 
+def test_a_frozen_front_whose_head_stays_near_guessing_is_named() -> None:
+    assert frozen_in_front(1.2) == ["frozen_parameters"]  # of four classes: ln 4 is 1.39
+
+
 def test_a_frozen_front_whose_head_learns_may_be_meant() -> None:
     assert frozen_in_front(0.4) == []

@@ -41,6 +41,7 @@ class LossSite:
     entropy: float = 0.0  # sum over labelled batches
     neighbours: int = 0  # single-class batches that came right after another one
     class_changes: int = 0  # of which with another class
+    bootstrapped: int = 0  # calls whose target was made from the network's own answers, with their gradients
     first_values: list[tuple[int, float]] = field(default_factory=list)  # (step, value of the loss function)
     _last_class: int = 0
     _last_single: int = -2
@@ -62,6 +63,7 @@ class LossSite:
         made_by = values.get("prediction_from")
         if isinstance(made_by, str):
             self.came_from[made_by] += 1
+        self.bootstrapped += values.get("target_bootstraps") is True
         value = _number(values.get("value"))
         if value is not None and len(self.first_values) < 64:
             self.first_values.append((step, value))

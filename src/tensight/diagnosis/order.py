@@ -24,6 +24,7 @@ class OptimizerCalls:
     fresh: bool = False  # a backward came since its last step
     dirty: bool = False  # and found gradients that were not cleared
     looked: bool = False  # whether it was looked at what that backward found
+    reached: bool = False  # a backward that was looked at has added to its gradients since its last step
     judged: int = 0  # steps of which that is known: a step that is hardly watched tells nothing
     reused: int = 0  # steps that used gradients which an earlier step had used already
     first_reuse: int = -1
@@ -53,6 +54,27 @@ class OptimizerCalls:
 
 
 @dataclass(slots=True)
+class ByHand:
+    """Steps of a loop that changes weights without an optimizer, by the first backward pass of each."""
+
+    looked: int = 0
+    dirty: int = 0  # of which so many found gradients that the step before had used
+    first_dirty: int = -1
+    source: Source | None = None
+
+    def follow(self, step: int, event: Event) -> None:
+        cleared = event.values.get("cleared")
+        if cleared is None:
+            return
+        self.looked += 1
+        if not cleared:
+            self.dirty += 1
+            self.source = event.source or self.source
+            if self.first_dirty < 0:
+                self.first_dirty = step
+
+
+@dataclass(slots=True)
 class BackwardLine:
     """What becomes of the backward passes of one line of code."""
 
@@ -75,6 +97,7 @@ class CallOrder:
         self.networks_of: dict[str, set[str]] = {}  # optimizer → networks it holds parameters of
         self.parameters_of: dict[str, frozenset[str]] = {}  # optimizer → 'network:parameter' that it holds
         self._stepped_since: list[str] = []  # optimizers that stepped since the last backward pass
+        self.by_hand = ByHand()
         self.backwards = 0
         self.updates = 0
         self.clip_source: Source | None = None
@@ -86,6 +109,11 @@ class CallOrder:
         self._backward_source: Source | None = None
 
     def follow(self, step: int, events: tuple[Event, ...]) -> None:
+        if not self.optimizers:
+            passes = (one for one in events if one.kind == "backward" and one.values.get("function") != "grad")
+            first = next(passes, None)
+            if first is not None:
+                self.by_hand.follow(step, first)
         for event in events:
             kind = event.kind
             if kind == "backward":
@@ -138,8 +166,9 @@ class CallOrder:
         self._pending.append(line)
         cleared = event.values.get("cleared")
         for calls in self.optimizers.values():
-            if not calls.fresh and self._trains(calls.name, event.part):
+            if (not calls.fresh or cleared) and self._trains(calls.name, event.part):
                 calls.dirty, calls.looked = cleared is False, cleared is not None
+                calls.reached = calls.looked
             calls.fresh = True
             calls.cleared = False
             if self._trains(calls.name, event.part):
@@ -151,7 +180,17 @@ class CallOrder:
                 if not cleared and source is not None and calls.left != source:
                     calls.mixed = calls.left
             calls.waiting = source
+        self._reaches(event)
         self._stepped_since.clear()
+
+    def _reaches(self, event: Event) -> None:
+        """A pass through one network adds to the gradients of others too: a generator's goes through its critic."""
+        for value, dirty in (("added_to", True), ("begun_in", False)):
+            networks = str(event.values.get(value, "")).split()
+            for calls in self.optimizers.values():
+                known = calls.reached and dirty  # what was cleared in between, by whatever means, begins anew
+                if not known and not self.networks_of.get(calls.name, set()).isdisjoint(networks):
+                    calls.dirty, calls.looked, calls.reached = dirty, True, True
 
     def _stepped(self, step: int, event: Event) -> None:
         calls = self.optimizer(event.part)
@@ -191,7 +230,7 @@ class CallOrder:
             if calls.first_reuse < 0:
                 calls.first_reuse = step
         calls.used_since_zero += 1
-        calls.fresh = False
+        calls.fresh = calls.reached = False
 
     def _shares(self, step: int, calls: OptimizerCalls) -> None:
         """Whether another optimizer has stepped with the same gradients of the same parameters."""
@@ -214,7 +253,7 @@ class CallOrder:
                 calls.cleared = True
             calls.zero_source = event.source or calls.zero_source
             calls.used_since_zero = 0
-            calls.fresh = False
+            calls.fresh = calls.reached = False
             calls.mixed = calls.left = calls.waiting = None
         # In the closure of a step (LBFGS) gradients are cleared after the step has read them.
         self._settle(used=bool(event.values.get("inside")), step=step, source=event.source)

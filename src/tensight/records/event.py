@@ -23,6 +23,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       still_scaled     part=optimizer; scale: gradients that it is given still hold the scale of the loss
       loss             part=loss name; what is known of prediction and target (see frameworks.adapter)
       labels           part=loss name; function and target alone, where nothing else of a compiled loss is seen
+      number_in_loss   part=network; term, line: a summand made of slopes that were asked for without a graph
       terms            part=network; name → value of each summand of the loss, 'line of' name → where it is made
       scored           part=loss name; a loss without gradients: somebody measures
       batch            part=loader; index, and what is known of the batch
@@ -35,7 +36,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       workers          part=loader; generator, same, workers: workers that draw the same random numbers
       same_order       part=loader; epochs, epoch, since: epochs that were shuffled alike
       weights_loaded   part=network: before the first step, on a rank of several
-      cut, permuted, stranger, graph_alive, loaded   lines of code that rules about wiring and data point to
+      cut, permuted, stranger, graph_alive, loaded, fed_by   lines of code that rules about wiring and data point to
       agreement        part=Part of kind 'agreement'; update, step, sums, late: what ranks should hold alike
       replicas_differ  part=network; kind, name, step, others, ranks, agreed, words: what they do not
       compile          part=network; a graph was captured: graphs, breaks, recompiles (so far), frame, again, reason

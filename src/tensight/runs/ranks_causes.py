@@ -165,7 +165,7 @@ def fed_alike(readers: Mapping[int, Reader]) -> list[Finding]:
         return []
     parts = next(iter(readers.values())).parts
     loader = next((part for part in parts if part.kind == "loader"), None)
-    return [_say(len(readers), len(seen), first, loader, wrapper)]
+    return [_say(len(readers), len(seen), first, loader, wrapper, _made(next(iter(readers.values()))))]
 
 
 def _averages(readers: Mapping[int, Reader]) -> Part | None:
@@ -196,8 +196,17 @@ def _common(readers: Mapping[int, Reader]) -> list[int]:
     return sorted(set.intersection(*(set(reader.steps.numbers) for reader in readers.values())))
 
 
-def _say(ranks: int, steps: int, first: int, loader: Part | None, wrapper: Part) -> Finding:
-    source = (loader.source if loader is not None else None) or wrapper.source
+def _made(reader: Reader) -> Source | None:
+    """The line that makes what the network is given."""
+    for step in reader.steps.numbers[:LOOKED_AT]:
+        for event in reader.steps.head(step).events:
+            if event.kind == "fed_by":
+                return event.source
+    return None
+
+
+def _say(ranks: int, steps: int, first: int, loader: Part | None, wrapper: Part, made: Source | None) -> Finding:
+    source = (loader.source if loader is not None else made) or wrapper.source
     divided = loader is not None and loader.settings.get("replicas") is not None
     sampler = loader.settings.get("sampler") if loader is not None else None
     because = (

@@ -13,7 +13,7 @@ from tensight.store import Reader
 
 APART = 1.5  # times as large on one rank as on another
 SURE = 2  # looks in a row, the last of the run
-EARLIEST = 20  # steps: before, running statistics still hold what they began with
+EARLIEST = 10  # steps: before, running statistics hold more of what they began with than of the data
 MOST_READ = 400  # steps that are looked through, from the end
 
 

@@ -9,6 +9,7 @@ from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.accumulation import AccumulationNotScaled, MissingZeroGrad, TooFewOptimizerSteps
 from tensight.diagnosis.rules.attention import AttentionMaskWrong
 from tensight.diagnosis.rules.attention_scale import AttentionSaturated
+from tensight.diagnosis.rules.bootstrapping import BootstrapTargetTrained
 from tensight.diagnosis.rules.casts import CastPingPong, NumbersLost
 from tensight.diagnosis.rules.class_weights import ClassWeightsInverted
 from tensight.diagnosis.rules.clipping import ClearedBeforeStep, ClipAfterStep, ClipTooSmall
@@ -70,6 +71,7 @@ from tensight.diagnosis.rules.optimizer_settings import (
 )
 from tensight.diagnosis.rules.output_range import OutputRangeTooSmall
 from tensight.diagnosis.rules.own_backward import OwnBackwardWrong
+from tensight.diagnosis.rules.penalties import PenaltyWithoutGradient
 from tensight.diagnosis.rules.pictures import TargetsTurned
 from tensight.diagnosis.rules.precision import (
     ClipBeforeUnscale,
@@ -217,6 +219,8 @@ RULES: tuple[type[Rule], ...] = (
     OutputRangeTooSmall,
     OneCyclePerEpoch,
     AveragedOverBatch,
+    BootstrapTargetTrained,
+    PenaltyWithoutGradient,
 )
 
 

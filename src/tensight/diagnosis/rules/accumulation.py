@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tensight.diagnosis.case import Case
-from tensight.diagnosis.order import BackwardLine, OptimizerCalls
+from tensight.diagnosis.order import BackwardLine, ByHand, OptimizerCalls
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE
 from tensight.diagnosis.words import at, median, number, plural, some, where
 from tensight.records import Finding, Part
 
+BY_HAND = 5  # steps that went on from gradients used before, where no optimizer tells its updates
 DIVERGED = frozenset({"lr_too_high", "exploding_gradient", "exploding_activation", "dead_relu"}) | NONFINITE
 
 
@@ -41,7 +42,28 @@ class MissingZeroGrad(Rule):
             enough = calls.reused >= (3 if not final else 2)
             if enough and calls.reused >= 0.3 * calls.judged:
                 findings.append(self._say(case, calls))
+        by_hand = case.order.by_hand
+        if not case.order.optimizers and by_hand.dirty >= BY_HAND and by_hand.dirty >= 0.8 * (by_hand.looked - 1):
+            findings.append(self._say_by_hand(by_hand))
         return findings
+
+    def _say_by_hand(self, by_hand: ByHand) -> Finding:
+        return self.finding(
+            "gradients are not cleared between updates by hand",
+            confidence=0.9,
+            since_step=by_hand.first_dirty,
+            where=where(by_hand.source, op="backward"),
+            why=f"weights are changed without an optimizer, and nothing clears .grad in between (no zero_grad): in"
+            f" {by_hand.dirty} of {plural(by_hand.looked, 'step')} that were looked at, backward{at(by_hand.source)}"
+            " found the gradients that the update before had used, and added to them: they accumulate",
+            facts=[
+                ("steps looked at", by_hand.looked),
+                ("with gradients that were used before", by_hand.dirty),
+                ("first of them", by_hand.first_dirty),
+            ],
+            fix=("after the update: net.zero_grad(), or p.grad = None for each parameter",),
+            confirm=("print a gradient norm over the steps: it grows without the loss growing",),
+        )
 
     def _say(self, case: Case, calls: OptimizerCalls) -> Finding:
         source = calls.backward_source or calls.step_source

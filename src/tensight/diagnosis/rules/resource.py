@@ -78,8 +78,8 @@ class GraphRetained(Rule):
         most = max(lines, key=lambda source: lines[source]) if lines else None
         steps = sum(1 for kept in case.deep() if kept.record.losses)
         told = case.noted.of("graph_alive")
-        if told and (most is None or lines[most] <= 1.5 * steps):
-            return told[-1][1].source  # each loss has its backward pass: something else is kept
+        if told and (most is None or len(lines) == 1 or lines[most] <= 1.5 * steps):
+            return told[-1][1].source  # each loss has its part in a backward pass: something else is kept
         return most
 
 

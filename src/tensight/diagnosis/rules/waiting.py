@@ -51,11 +51,13 @@ class DataLoadingStarvation(Rule):
         else:
             how = "no loader was seen: the loop prepares its batches itself, or does something else between two steps"
             fix = "prepare batches in the background (a DataLoader with num_workers), or once before the training"
+        told = case.noted.of("fed_by")
+        made = told[0][1].source if told else None
         yield self.finding(
             "training waits for its data",
             confidence=0.86,
             since_step=0,
-            where=where(part.source if part is not None else None, op="DataLoader" if part is not None else None),
+            where=where(part.source if part is not None else made, op="DataLoader" if part is not None else None),
             why=f"{number(share * 100)} % of each step ({number(seconds * 1000)} ms of it) passes before the network"
             f" is called:"
             f" the training waits for its input data and the processor starves; {how}, and loading is slower than"

@@ -13,6 +13,7 @@ from tensight.diagnosis.words import at, called, number, plural, some, where
 from tensight.records import Event, Finding, Part, Source
 
 STEPS = 4  # observed steps before one says never
+GUESSING = 0.8  # of the loss of guessing: who stays above it has learnt hardly anything
 
 
 def common(paths: Sequence[str]) -> str:
@@ -504,7 +505,12 @@ class FrozenParameters(Rule):
         layers = [entry for entry in case.layers(network) if entry.matrix]
         frozen = [e for e in layers if not e.parameter.trainable and not e.held and e.first_move < 0]
         trend = case.loss.trend()
-        if not frozen or trend is None or not trend.flat(0.02) or not all(fresh(case, entry) for entry in frozen):
+        if not frozen or trend is None or not all(fresh(case, entry) for entry in frozen):
+            return []
+        guessing = case.chance_loss()
+        # against that a loss is measured only where it begins near it: a sum over samples is larger by itself
+        like = guessing is not None and trend.begin < guessing / GUESSING
+        if not trend.flat(0.02) and not (like and trend.end > GUESSING * (guessing or 0.0)):
             return []
         return frozen if size_of(frozen) > 0.5 * size_of(layers) else []
 

@@ -27,6 +27,7 @@ from tensight.frameworks.torch.collectives import Collectives
 from tensight.frameworks.torch.compiled import Compiled
 from tensight.frameworks.torch.created import Created
 from tensight.frameworks.torch.cuts import Cuts
+from tensight.frameworks.torch.feeding import Feeding
 from tensight.frameworks.torch.graphs import Graphs
 from tensight.frameworks.torch.limits import Limits
 from tensight.frameworks.torch.loaders import Loaders
@@ -38,6 +39,7 @@ from tensight.frameworks.torch.networks import Networks
 from tensight.frameworks.torch.operators_level import OperatorLevel
 from tensight.frameworks.torch.optimizers import Optimizers
 from tensight.frameworks.torch.own_slopes import OwnSlopes
+from tensight.frameworks.torch.penalties import Penalties
 from tensight.frameworks.torch.permuted import Permuted
 from tensight.frameworks.torch.reading import Reading
 from tensight.frameworks.torch.reordered import Reordered
@@ -93,6 +95,7 @@ class TorchAdapter:
         self.backward.on_root.append(losses.root)
         self.backward.on_root.append(attention.root)
         self.backward.on_root.append(Terms(watching).root)
+        self.backward.on_root.append(Penalties(watching, self.networks, patches).root)
         self.backward.holds_parameters = self._is_trained_by_an_optimizer
         self.backward.has_optimizer = lambda: len(self.optimizers.known) > 0
         self.calls.look_at_start = self.updates.look_at_start
@@ -100,7 +103,10 @@ class TorchAdapter:
         graphs = Graphs(watching)
         self.calls.before_forward.append(graphs.called)
         self.calls.note = graphs.note
+        self.calls.returned = graphs.ended
         self.optimizers.before_step.append(graphs.before_update)
+        self.backward.by_hand.append(graphs.before_update)
+        self.calls.before_forward.append(Feeding(watching).called)
         Loading(watching, self.networks, patches)
         casts = Casts(watching, patches)
         self.optimizers.before_step.append(casts.before_update)

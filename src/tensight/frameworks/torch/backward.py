@@ -52,10 +52,12 @@ class Backward:
         self.updates = updates
         self.scale_of: Any = None  # tensor → what a scaler multiplied it by
         self.on_root: list = []  # called with the root of each backward pass before it runs
+        self.by_hand: list = []  # called behind an update that no optimizer has made
         self.holds_parameters: Any = lambda model: False  # whether an optimizer holds parameters of a model
         self._table: dict[object, Watched] = {}
         self._walked: set[str] = set()
         self._resting: dict[str, Resting] = {}  # by network, those without an optimizer
+        self._beside: list[tuple[str, torch.Tensor, torch.Tensor | None, int, bool]] = []
         self.has_optimizer: Callable[[], bool] = lambda: False
         updated = watching.probe("update by hand", self.weights_may_have_changed)
         self._bare = BareTensors(lambda: not self.networks.models and not self.has_optimizer(), updated, patches)
@@ -112,6 +114,7 @@ class Backward:
         cleared = self._cleared(model) if watching.unzeroed or watching.gradients else None
         if cleared is not None:
             values["cleared"] = cleared
+            self._beside = self._others(watching.network)
         if cleared and watching.unzeroed:
             # by hand: `p.grad = None`, `p.grad.zero_()`
             watching.unzeroed = False
@@ -134,6 +137,7 @@ class Backward:
         sink = watching.sink
         scale, watching.scale = watching.scale, 1.0
         watching.backwards += 1
+        self._reached(values)
         sink.event("backward", watching.network, values, user_source())
         self._remember_weights(scale)
         watching.stamp += 1
@@ -153,19 +157,41 @@ class Backward:
         """Whether gradients were empty or zero before this pass: seen from the smallest parameter that has one."""
         if model is None:
             return None
-        smallest = None
-        for held in model.parameters:
-            tensor = held.ref()
-            if tensor is not None and tensor.requires_grad:
-                if tensor.grad is None:
-                    continue
-                if smallest is None or tensor.numel() < smallest.numel():
-                    smallest = tensor
-        if smallest is None:
+        smallest = _smallest(model)
+        if smallest is None or smallest.grad is None:
             return True
         if smallest.grad.is_sparse or smallest.device.type != "cpu":
             return None
         return not bool(local(smallest.grad).count_nonzero())
+
+    def _others(self, network: str) -> list[tuple[str, torch.Tensor, torch.Tensor | None, int, bool]]:
+        """Of other networks with an optimizer: a parameter, its gradient before this pass, and whether that is empty.
+
+        A loss belongs to the network that was called last; what its pass adds to others is seen from these.
+        """
+        found = []
+        for model in self.networks.models.values():
+            if model.name == network or not self.holds_parameters(model):
+                continue
+            tensor = _smallest(model)
+            cleared = self._cleared(model)
+            if tensor is not None and cleared is not None:
+                grad = tensor.grad
+                found.append((model.name, tensor, grad, -1 if grad is None else grad._version, cleared))
+        return found
+
+    def _reached(self, values: dict[str, Value]) -> None:
+        """To which other networks this pass has added gradients: to those that were there, or to none."""
+        beside, self._beside = self._beside, []
+        reached = []
+        for name, tensor, grad, version, cleared in beside:
+            now = tensor.grad
+            if now is not None and (id(now), now._version) != (id(grad), version):
+                reached.append((name, cleared))
+        for value, wanted in (("added_to", False), ("begun_in", True)):
+            names = [name for name, cleared in reached if cleared is wanted]
+            if names:
+                values[value] = " ".join(names)
 
     # torch.autograd.grad
 
@@ -198,7 +224,9 @@ class Backward:
         self.weights_may_have_changed()
         if value is not None:
             self._loss(value)
-        if watching.gradients:
+        # An optimizer steps with what lies in .grad: what it is given there is looked at before its update.
+        found = [(held, gradient) for held, gradient in found if not held.optimizer]
+        if watching.gradients and found:
             norm = self.updates.look_at_given(found)
             if norm is not None:
                 watching.sink.scalar("gradient_norm", norm)
@@ -221,6 +249,8 @@ class Backward:
         watching = self.watching
         if watching.gradients:
             self.updates.look_at_weights([pair for one in remembered for pair in one.found()])
+        for tell in self.by_hand:
+            tell()
         watching.stamp += 1
         watching.sink.weights_changed()
 
@@ -262,6 +292,21 @@ class Backward:
             return
         self._walked.add(name)
         self.networks.found_loose([tensor for tensor in leaves(root) if tensor not in self.networks.parameters])
+
+
+def _smallest(model: Any) -> torch.Tensor | None:
+    """The smallest trained parameter that has a gradient; any other where none has one."""
+    smallest = None
+    for held in model.parameters:
+        tensor = held.ref()
+        if tensor is None or not tensor.requires_grad:
+            continue
+        if smallest is None or (tensor.grad is not None, -tensor.numel()) > (
+            smallest.grad is not None,
+            -smallest.numel(),
+        ):
+            smallest = tensor
+    return smallest
 
 
 def _number(root: torch.Tensor) -> float | None:

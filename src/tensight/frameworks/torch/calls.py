@@ -41,6 +41,7 @@ class Calls:
         self.before_forward: list = []  # called before an outermost call
         self.fed: Any = None  # told of the tensors an outermost call was given
         self.note: Any = None  # told of results inside an outermost call
+        self.returned: Any = None  # told of what an outermost call that is looked at has returned
         self.look_at_start: Any = None  # looks at a model's parameters before its first call
         self.function_like: Any = None  # looks at results of activation modules that belong to no network
         self._stamp_of_calls = -1
@@ -172,6 +173,8 @@ class Calls:
         try:
             if self.looking and watching.deep:
                 self._outputs(scope, result)
+                if self.returned is not None and torch.is_grad_enabled():
+                    self.returned(result)
             model = self.networks.models.get(scope.entry.network)
             if model is not None and model.incomplete:
                 self.networks.describe(model)

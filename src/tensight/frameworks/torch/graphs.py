@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import weakref
 from collections import Counter
+from typing import Any
 
 import torch
 
 from tensight.frameworks.source import source_of, user_site
 from tensight.frameworks.torch.lines import kept_after
+from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.timing_held import Held
 from tensight.frameworks.torch.watching import Watching
 from tensight.records.event import Value
@@ -54,19 +56,32 @@ class Graphs:
 
     def note(self, tensor: torch.Tensor, path: str) -> None:
         """The result of a module inside an outermost one."""
-        if not tensor.requires_grad or tensor.is_leaf:
+        if not tensor.requires_grad or tensor.is_leaf or not self._begun(tensor):
             return
-        if self._new:
-            if len(self._calls) >= MOST_CALLS:
-                return
-            self._new = False
-            self._calls.append((self._updates, _marked(tensor), self._site or user_site()))
         refs = self._calls[-1][1]
         if len(refs) < OF_A_CALL:
             refs.append((weakref.ref(tensor), path))
 
+    def ended(self, result: Any) -> None:
+        """An outermost module has returned: a cell or a layer of a hand-written loop has none inside."""
+        if not self._new:
+            return
+        if type(result) in (tuple, list):
+            result = next((one for one in result if type(one) in PLAIN), None)
+        if type(result) in PLAIN and result.requires_grad and not result.is_leaf:
+            self._begun(result)
+
+    def _begun(self, tensor: torch.Tensor) -> bool:
+        """The call that a result belongs to is remembered, with the first result of it."""
+        if self._new:
+            if len(self._calls) >= MOST_CALLS:
+                return False
+            self._new = False
+            self._calls.append((self._updates, _marked(tensor), self._site or user_site()))
+        return True
+
     def before_update(self) -> None:
-        """An optimizer is about to step: tell how many passes from before the last update are still alive."""
+        """Weights are about to change, or did by hand: tell how many passes before the last update are still alive."""
         if not self.watching.deep or not self._calls:
             self._updates += 1
             return

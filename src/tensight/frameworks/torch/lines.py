@@ -46,3 +46,29 @@ def kept_after(site: Site) -> Source | None:
         if kept.search(text):
             return source_of(file, number, function)
     return None
+
+
+def given_by(site: Site) -> Source | None:
+    """The line above `site` that makes what is handed on there: `x, y = next_batch()` before `net(x)`.
+
+    A line that only reshapes, casts or picks from a value leads on to the line that made that one.
+    """
+    file, line, function = site
+    inside = linecache.getline(file, line).partition("(")[2]
+    names = set(re.findall(r"(?<![.\w])[A-Za-z_]\w*(?!\w*\s*\()", inside))
+    found = None
+    for number in range(line - 1, max(0, line - _FAR), -1):
+        text = linecache.getline(file, number)
+        if re.match(r"\s*(?:async\s+)?(?:def|class) ", text):
+            break
+        made = re.match(r"\s*(?:for\s+)?\(?([A-Za-z_][\w\s,*()]*?)\)?\s*(?:=(?!=)|\bin\b)(.*)", text)
+        if made is None or names.isdisjoint(re.findall(r"\w+", made.group(1))):
+            continue
+        found = source_of(file, number, function)
+        only = re.match(
+            r"\s*\(?([A-Za-z_]\w*)\s*(?:\[|\.(?:to|view|reshape|float|unsqueeze|permute|cuda|cpu)\()", made.group(2)
+        )
+        if only is None:
+            break
+        names = {only.group(1)}
+    return found

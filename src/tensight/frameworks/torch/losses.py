@@ -14,6 +14,7 @@ from tensight.frameworks.source import user_site, user_source
 from tensight.frameworks.torch import statistics
 from tensight.frameworks.torch.activations import Activations
 from tensight.frameworks.torch.alike_rows import alike_rows
+from tensight.frameworks.torch.bootstrap import bootstraps
 from tensight.frameworks.torch.class_weights import ClassWeights
 from tensight.frameworks.torch.graph import expression, operator
 from tensight.frameworks.torch.label_probe import LabelProbe
@@ -44,6 +45,7 @@ FUNCTIONS = (
 )
 SIGNED = frozenset({"cosine_embedding_loss", "margin_ranking_loss", "hinge_embedding_loss", "soft_margin_loss"})
 PAIRED = frozenset({"cosine_embedding_loss", "margin_ranking_loss"})  # two predictions, then the target
+COMPARING = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 FIRST = 10  # steps whose losses are always looked at
 EVERY = 10  # steps between two looks later on
 _MOST_DIFFERENCES = 16
@@ -59,6 +61,7 @@ class Difference(NamedTuple):
     result_shape: str
     source: Source | None
     both: bool  # sides need a gradient: predictions compared with each other
+    bootstraps: bool = False  # and one is made from what the network says of another input
 
 
 class Losses:
@@ -140,6 +143,8 @@ class Losses:
             values["target_equals_input"] = self._is_input(target)
             values |= tokens_against(target, self._tokens)
             values |= learnt(target)
+            if function in COMPARING and target.requires_grad and bootstraps(prediction, target):
+                values["target_bootstraps"] = True
             if function in CLASS_LOSSES and kwargs.get("weight") is None:
                 values |= padded_with(target, self._tokens)
             if function in SIGNED and target.numel():
@@ -264,6 +269,8 @@ class Losses:
         if result.grad_fn is None or not left.dim() or not right.dim() or self.watching.foreign():
             return
         made, other = (left, right) if left.requires_grad else (right, left)
+        both = other.requires_grad
+        look = both and self.watching.deep and left.shape == right.shape
         self._differences.append(
             Difference(
                 result.grad_fn._sequence_nr(),
@@ -271,7 +278,8 @@ class Losses:
                 shape_text(other),
                 shape_text(result),
                 user_source(),
-                other.requires_grad,
+                both,
+                look and (bootstraps(left, right) or bootstraps(right, left)),
             )
         )
         if len(self._differences) > _MOST_DIFFERENCES:
@@ -307,6 +315,8 @@ class Losses:
             one = (grown or mine)[-1]
             values |= {"prediction_shape": one.prediction_shape, "target_shape": one.target_shape}
             values |= {"difference_shape": one.result_shape, "target_given": not one.both}
+            if any(each.bootstraps for each in mine):
+                values["target_bootstraps"] = True
             source = one.source or source
         else:
             site = user_site()

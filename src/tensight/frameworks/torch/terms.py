@@ -33,6 +33,7 @@ class Term(NamedTuple):
     factors: list[ast.expr]
     divisors: list[ast.expr]
     line: int
+    made: ast.expr | None = None  # what it was assigned
 
 
 class Terms:
@@ -54,7 +55,7 @@ class Terms:
             return
         site = frame.f_code.co_filename, frame.f_lineno
         if site not in self._plans:
-            self._plans[site] = _read(*site)
+            self._plans[site] = read(*site)
         plan = self._plans[site]
         if plan is None:
             return
@@ -111,7 +112,7 @@ def _number(node: ast.expr, variables: Any) -> float:
     return float(value.detach().item()) if isinstance(value, torch.Tensor) and _scalar(value) else math.nan
 
 
-def _read(file: str, line: int) -> tuple[int, list[Term]] | None:
+def read(file: str, line: int) -> tuple[int, list[Term]] | None:
     """The line that assigns the loss whose backward is called in `line`, and its terms when there are several."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
@@ -163,7 +164,9 @@ def _split(node: ast.expr, sign: int, line: int, tree: ast.AST, terms: list[Term
     own = named[-1] if named and not made_here else None  # weights come first: 0.1 * kl, beta * kl
     made = _assigned(tree, own.id, line) if own is not None and sign > 0 else None
     name = own.id if own is not None else ast.unparse(node)
-    terms.append(Term(name, sign, factors, divisors, line if made is None else made.lineno))
+    terms.append(
+        Term(name, sign, factors, divisors, line if made is None else made.lineno, None if made is None else made.value)
+    )
 
 
 def _factors(node: ast.expr, factors: list[ast.expr], divisors: list[ast.expr]) -> int:
