@@ -16,6 +16,11 @@ BINARY_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_lo
 REGRESSION_LOSSES = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 
 
+ENOUGH_LABELLED = 5  # batches
+LABELS_PER_CLASS = 4  # in a batch: from fewer, how often a class is met cannot be told
+SORTED = 0.5  # of what equal classes give: batches with less hold few of the classes that the data has
+
+
 def _number(value: Value) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
@@ -138,6 +143,15 @@ class LossSite:
             return _number(self.first.get("target_variance"))
         return None
 
+    def guessing(self) -> float | None:
+        """The same by how often each class is met, which is less than `chance` where some are met more often."""
+        chance = self.chance()
+        labels = math.prod(self.shape_of("target_shape") or (0,))
+        if chance is None or self.labelled < ENOUGH_LABELLED or labels < LABELS_PER_CLASS * self.classes:
+            return chance
+        mean = self.entropy / self.labelled
+        return mean if mean < chance and mean > SORTED * chance else chance
+
 
 class LossCalls:
     """All places where losses are computed."""
@@ -170,7 +184,13 @@ class LossCalls:
 
     def chance(self) -> float | None:
         """The loss of guessing, when one loss function is all there is."""
-        if len({site.function for site in self.sites.values()}) != 1:
-            return None
-        site = self.main()
+        site = self._only()
         return site.chance() if site is not None else None
+
+    def guessing(self) -> float | None:
+        """The same by how often each class is met."""
+        site = self._only()
+        return site.guessing() if site is not None else None
+
+    def _only(self) -> LossSite | None:
+        return self.main() if len({site.function for site in self.sites.values()}) == 1 else None

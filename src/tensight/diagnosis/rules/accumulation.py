@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.order import BackwardLine, OptimizerCalls
@@ -112,9 +112,14 @@ class AccumulationNotScaled(Rule):
         if site is None or site.first.get("reduction") == "sum" or not case.first_losses:
             return 0.0
         step, given = case.first_losses[0]
-        made = [value for at_step, value in site.first_values if at_step == step]
         # The value of a plain expression is what backward was given: it tells nothing.
-        ratios = [own / value for own, value in zip(given, made) if value and site.function != "expression"]
+        sites = [one for one in case.losses if one.function != "expression"]
+        made = [[value for at_step, value in one.first_values if at_step == step] for one in sites]
+        made = [values for values in made if values]
+        if len(made) > 1 and len({len(values) for values in made}) == 1 and len(made[0]) <= len(given):
+            return 0.95 if _is_whole(given[: len(made[0])], made) else 0.0
+        own_values = [value for at_step, value in site.first_values if at_step == step]
+        ratios = [own / value for own, value in zip(given, own_values) if value and site.function != "expression"]
         if ratios:
             return 0.95 if 0.98 < median(ratios) < 1.02 else 0.0
         own = median(list(given))
@@ -142,6 +147,26 @@ class AccumulationNotScaled(Rule):
             fix=(f"scale the loss: (loss / {passes}).backward(){at(line.source)}",),
             confirm=(f"divide the learning rate by {passes}: training behaves",),
         )
+
+
+def _is_whole(given: Sequence[float], made: Sequence[Sequence[float]]) -> bool:
+    """Whether each loss is the plain sum of what several loss functions gave, or one of two with the other weighted.
+
+    >>> _is_whole([6.0, 5.0], [[1.0, 2.0], [5.0, 3.0]]), _is_whole([3.5, 3.5], [[1.0, 2.0], [5.0, 3.0]])
+    (True, True)
+    >>> _is_whole([1.5, 1.25], [[1.0, 2.0], [5.0, 3.0]]), _is_whole([0.75, 0.6], [[1.0, 2.0], [5.0, 3.0]])
+    (False, False)
+    """
+    sums = [sum(values) for values in zip(*made)]
+    if all(abs(own - whole) <= 0.02 * abs(whole) for own, whole in zip(given, sums)):
+        return True
+    if len(made) != 2 or len(given) < 2:
+        return False
+    for full, other in (made, reversed(made)):
+        weights = [(own - value) / beside for own, value, beside in zip(given, full, other) if beside]
+        if len(weights) == len(given) and min(weights) > 0 and max(weights) < 1.02 * min(weights):
+            return True
+    return False
 
 
 class TooFewOptimizerSteps(Rule):
