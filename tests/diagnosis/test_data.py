@@ -94,6 +94,22 @@ def test_labels_that_a_probe_finds_unrelated_are_named_when_the_loss_stays_at_ch
     assert run.stall(150, loss=math.log(4)).faults() == ["labels_shuffled_against_inputs"]
 
 
+def _stalled_regression(loss: float) -> list[str]:
+    """The targets of the first batch are spread more than those of all the others."""
+    run = Run()
+    run.scalars["probe/label_information"] = 0.0
+    assert run.loss_values is not None
+    run.loss_values.update(function="mse_loss", target_shape="32", prediction_shape="32", target_variance=3.0)
+    run.train(3.0)
+    run.loss_values["target_variance"] = 2.0
+    return run.stall(150, loss=loss).faults()
+
+
+def test_what_guessing_gives_in_a_regression_is_told_by_more_than_one_batch() -> None:
+    assert _stalled_regression(2.1) == ["labels_shuffled_against_inputs"]
+    assert _stalled_regression(1.2) == []
+
+
 def test_a_loss_at_chance_without_a_probe_is_not_judged() -> None:
     assert Run().stall(150, loss=math.log(4)).faults() == []
 

@@ -188,6 +188,17 @@ def test_a_summed_loss_that_diverges_is_blamed_on_the_sum() -> None:
     assert run.faults() == ["sum_instead_of_mean"]
 
 
+def test_a_sum_that_the_script_writes_itself_is_called_sum() -> None:
+    run = _with(function="expression", operators="sum, pow, sub, addmm", reduction="sum", prediction_shape="64x8")
+    for layer in run.layers:
+        layer.update = 3.0
+    for loss in (400.0, 4e5, 4e10, math.inf, math.nan, math.nan):
+        run.train(loss)
+    (finding,) = run.end()
+    assert (finding.fault, finding.where.op) == ("sum_instead_of_mean", "sum")
+    assert "sum adds up 512 terms" in finding.why
+
+
 def _dying(update: float, reduction: str) -> Run:
     """All units of a layer are dead from the third step on, after updates of this size."""
     run = _with(reduction=reduction)

@@ -38,6 +38,29 @@ def test_gradients_cleared_by_hand_have_no_finding() -> None:
     assert run.faults() == []
 
 
+def _by_hand(cleared: bool, moved: bool = True) -> Run:
+    run = Run(lr=None, optimizer="")
+    for at in range(20):
+        for layer in run.layers:
+            layer.update = 1e-3 if at and moved else 0.0
+        run.train(1.4 - at / 40, events=run.events(cleared=cleared or at == 0))
+    return run
+
+
+def test_an_update_by_hand_that_clears_nothing_is_named_from_the_second_step_on() -> None:
+    (finding,) = _by_hand(cleared=False).end()
+    assert (finding.fault, finding.since_step) == ("missing_zero_grad", 1)
+    assert (finding.where.op, finding.where.line) == ("backward", 22)
+
+
+def test_an_update_by_hand_that_clears_its_gradients_has_no_finding() -> None:
+    assert _by_hand(cleared=True).faults() == []
+
+
+def test_gradients_that_add_up_while_weights_stand_still_have_no_finding() -> None:
+    assert "missing_zero_grad" not in _by_hand(cleared=False, moved=False).faults()
+
+
 def test_frameworks_that_do_not_say_whether_gradients_were_cleared_have_no_finding() -> None:
     run = Run()
     for at in range(20):

@@ -44,6 +44,8 @@ class LossSite:
     single: dict[int, int] = field(default_factory=dict)  # class → batches that held it alone
     labelled: int = 0  # batches whose labels were counted
     entropy: float = 0.0  # sum over labelled batches
+    spreads: int = 0  # batches whose targets' variance was told
+    variance: float = 0.0  # sum over them
     neighbours: int = 0  # single-class batches that came right after another one
     class_changes: int = 0  # of which with another class
     first_values: list[tuple[int, float]] = field(default_factory=list)  # (step, value of the loss function)
@@ -70,6 +72,10 @@ class LossSite:
         value = _number(values.get("value"))
         if value is not None and len(self.first_values) < 64:
             self.first_values.append((step, value))
+        spread = _number(values.get("target_variance"))
+        if spread is not None and math.isfinite(spread):
+            self.spreads += 1
+            self.variance += spread
         self._labels(step, values)
 
     def add_labels(self, step: int, values: dict[str, Value]) -> None:
@@ -144,8 +150,10 @@ class LossSite:
         return None
 
     def guessing(self) -> float | None:
-        """The same by how often each class is met, which is less than `chance` where some are met more often."""
+        """The same by more than the first batch: how often each class is met, or how far targets are spread."""
         chance = self.chance()
+        if self.function == "mse_loss" and chance is not None and self.spreads >= ENOUGH_LABELLED:
+            return self.variance / self.spreads
         labels = math.prod(self.shape_of("target_shape") or (0,))
         if chance is None or self.labelled < ENOUGH_LABELLED or labels < LABELS_PER_CLASS * self.classes:
             return chance
@@ -188,7 +196,7 @@ class LossCalls:
         return site.chance() if site is not None else None
 
     def guessing(self) -> float | None:
-        """The same by how often each class is met."""
+        """The same by more than the first batch."""
         site = self._only()
         return site.guessing() if site is not None else None
 

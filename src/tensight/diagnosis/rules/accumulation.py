@@ -9,7 +9,7 @@ from tensight.diagnosis.order import BackwardLine, OptimizerCalls
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE
 from tensight.diagnosis.words import at, median, number, plural, some, where
-from tensight.records import Finding, Part
+from tensight.records import Event, Finding, Part
 
 DIVERGED = frozenset({"lr_too_high", "exploding_gradient", "exploding_activation", "dead_relu"}) | NONFINITE
 
@@ -41,7 +41,39 @@ class MissingZeroGrad(Rule):
             enough = calls.reused >= (3 if not final else 2)
             if enough and calls.reused >= 0.3 * calls.judged:
                 findings.append(self._say(case, calls))
-        return findings
+        return findings if case.order.optimizers else self._updated_by_hand(case)
+
+    def _updated_by_hand(self, case: Case) -> list[Finding]:
+        """Without an optimizer: backward found old gradients, and weights had moved since the pass before."""
+        again: list[Event] = []
+        since, looked = -1, 0
+        for kept in case.deep():
+            passes = [event for event in kept.record.events if event.kind == "backward"]
+            told = [event.values.get("cleared") for event in passes]
+            changes = [one.stats.change for one, _ in kept.of_kind("weight")]
+            if not told or None in told or not any(change is not None and change.abs_mean for change in changes):
+                continue  # gradients that add up while weights stand still are an accumulation
+            looked += 1
+            if True not in told:
+                again.append(passes[0])
+                since = kept.step if since < 0 else since
+        if len(again) < 3 or len(again) < 0.9 * looked:
+            return []
+        source = again[0].source
+        return [
+            self.finding(
+                "gradients are not cleared between updates",
+                confidence=0.93,
+                since_step=since,
+                where=where(source, op="backward"),
+                why=f"the script changes its weights by hand, and nothing clears their gradients (no zero_grad): in"
+                f" {len(again)} of {plural(looked, 'observed step')} backward added to gradients that the update"
+                " before had used already, so they accumulate from batch to batch",
+                facts=[("observed steps", looked), ("of which backward found used gradients in", len(again))],
+                fix=("set p.grad = None for each parameter after its update",),
+                confirm=("print a gradient norm over the steps: it grows without the loss growing",),
+            )
+        ]
 
     def _say(self, case: Case, calls: OptimizerCalls) -> Finding:
         source = calls.backward_source or calls.step_source

@@ -361,7 +361,9 @@ class LabelsUnrelated(Rule):
         if probe is None and moved is not None:
             probe = case.scalars.get("probe/token_information")
         site = case.losses.main()
-        chance = case.chance_loss()
+        # One batch tells how many classes there are, but not how far targets of a regression are spread.
+        regression = site is not None and site.function == "mse_loss"
+        chance = case.losses.guessing() if regression else case.chance_loss()
         if probe is None or probe.last > 0 or site is None or chance is None or case.updates < 100:
             return []
         if "lr_decays_too_fast" in case.findings_of:

@@ -455,7 +455,7 @@ class LrDecaysTooFast(Rule):
 
 def _size_before(stats: Stats) -> float:
     """Mean size of a weight, before the update that it was looked at after."""
-    return (stats.change.before_abs_mean if stats.change is not None else None) or stats.abs_mean
+    return (stats.change.before_abs_mean if stats.change is not None else None) or stats.abs_mean or 0.0
 
 
 def _whole(value: object) -> int:

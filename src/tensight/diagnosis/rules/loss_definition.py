@@ -486,13 +486,14 @@ class SumInsteadOfMean(Rule):
         terms = math.prod(shape) if site.function not in CLASS_LOSSES else (site.batch or 0)
         if terms < 8:
             return []
+        function = "sum" if site.function == "expression" else site.function
         return [
             self.finding(
                 "the loss is a sum over the batch, not a mean",
                 confidence=0.85,
                 since_step=site.first_step,
-                where=where(site.source, op=site.function),
-                why=f"{site.function} adds up {terms} terms (reduction='sum'): gradients are {terms} times those"
+                where=where(site.source, op=function),
+                why=f"{function} adds up {terms} terms (reduction='sum'): gradients are {terms} times those"
                 f" of a mean, and"
                 " with this learning rate the updates are so large that"
                 f" {'the layers die of them' if killed else 'training diverges'}",
