@@ -104,6 +104,9 @@ class LrTooHigh(Rule):
         wild = [(kept.step, e, ratio) for kept, e, ratio in case.updates_seen() if ratio > WILD and e.matrix]
         if len(wild) < 3 or max(ratio for _, _, ratio in wild) < 1:
             return None
+        matrices = [entry for name in case.trained() for entry in case.layers(name) if entry.matrix]
+        if 2 * len({id(entry) for _, entry, _ in wild}) < len(matrices):
+            return None  # a head that began at zero, say
         first, last = case.beginning[:1], case.latest(1)
         grown = [
             now.abs_mean > 5 * _size_before(then)
