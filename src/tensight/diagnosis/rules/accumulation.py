@@ -48,7 +48,8 @@ class MissingZeroGrad(Rule):
         again: list[Event] = []
         since, looked = -1, 0
         for kept in case.deep():
-            passes = [event for event in kept.record.events if event.kind == "backward"]
+            events = [event for event in kept.record.events if event.kind == "backward"]
+            passes = [event for event in events if event.values.get("function") != "grad"]
             told = [event.values.get("cleared") for event in passes]
             changes = [one.stats.change for one, _ in kept.of_kind("weight")]
             if not told or None in told or not any(change is not None and change.abs_mean for change in changes):
