@@ -173,6 +173,13 @@ def test_shapes_that_fit_or_are_meant_to_broadcast_are_fine(a: str, b: str) -> N
     assert run.learn(20).faults() == []
 
 
+def test_a_product_of_a_column_and_a_row_is_named() -> None:
+    run = _with(function="expression", prediction_shape="64x1", target_shape="64", operators="mean, relu", product=True)
+    (finding,) = run.learn(20).end()
+    assert (finding.fault, finding.where.op) == ("broadcast_in_loss", "mul")
+    assert "their product broadcasts to a 64x64 matrix" in finding.why
+
+
 def test_a_ranking_loss_compares_all_pairs_on_purpose() -> None:
     operators = "mean, softplus, neg, sub, unsqueeze, addmm"
     run = _with(function="expression", prediction_shape="64x1", target_shape="64", operators=operators)
