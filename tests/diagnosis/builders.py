@@ -146,11 +146,9 @@ class Run:
         self._modules = list(modules)
         self.tell_network()
         held = tuple(f"net:{layer.path}.weight" for layer in self.layers if layer.held)
-        self.engine.part(
-            Part(
-                "optimizer", optimizer, optimizer, {"lr": lr or 0.0, **(settings or {})}, OPTIMIZER_LINE, held, unknown
-            )
-        )
+        if optimizer:  # without one, the script changes its weights by hand
+            values = {"lr": lr or 0.0, **(settings or {})}
+            self.engine.part(Part("optimizer", optimizer, optimizer, values, OPTIMIZER_LINE, held, unknown))
 
     def tell_network(self) -> None:
         modules = [Module("", "Net", source=Source("train.py", 7, "net = Net()"))]
@@ -186,10 +184,11 @@ class Run:
         found = [Event("forward", part="net", values={"training": True, "grad": True})]
         if self.loss_values is not None:
             found.append(Event("loss", part="loss", values=dict(self.loss_values), source=LOSS_LINE))
-        if zero:
+        if zero and self.optimizer:
             found.append(Event("zero_grad", part=self.optimizer))
         found.append(Event("backward", part="net", values={"cleared": cleared}, source=BACKWARD_LINE))
-        found.append(Event("optimizer_step", part=self.optimizer, values={"lr": self.lr}, source=STEP_LINE))
+        if self.optimizer:
+            found.append(Event("optimizer_step", part=self.optimizer, values={"lr": self.lr}, source=STEP_LINE))
         return found
 
     def observations(self) -> list[Observation]:

@@ -25,6 +25,28 @@ def test_inputs_that_are_constant_in_one_step_only_are_fine() -> None:
     assert run.learn(20).faults() == []
 
 
+def _guesses_after_huge_inputs(largest: float) -> Run:
+    """The first update throws the weights far off, a ReLU dies, and what is left answers the same for everything."""
+    run = Run(lr=0.01)
+    run.input = stats(largest)
+    run.layers[0].activation = "relu"
+    run.layers[0].gradient = 1e6
+    run.layers[0].update = 1e5
+    run.train(1287.0)
+    run.layers[0].active = run.layers[0].gradient = run.layers[0].update = 0.0
+    return run.stall(60, loss=1.386)
+
+
+def test_huge_inputs_after_which_the_network_only_guesses_are_named() -> None:
+    (finding,) = _guesses_after_huge_inputs(6e4).end()
+    assert (finding.fault, finding.since_step) == ("input_not_normalised", 0)
+    assert any("dead" in line for line in finding.then)
+
+
+def test_usual_inputs_are_not_blamed_for_a_network_that_only_guesses() -> None:
+    assert "input_not_normalised" not in _guesses_after_huge_inputs(6.0).faults()
+
+
 @pytest.mark.parametrize(("first", "met"), [("Linear", "fc1"), ("Embedding", "fc2")])
 def test_huge_inputs_that_break_training_are_named_instead_of_what_follows(first: str, met: str) -> None:
     run = Run(lr=0.01, modules=[Module("fc1", first)])
@@ -70,6 +92,22 @@ def test_labels_that_a_probe_finds_unrelated_are_named_when_the_loss_stays_at_ch
     run = Run()
     run.scalars["probe/label_information"] = 0.0
     assert run.stall(150, loss=math.log(4)).faults() == ["labels_shuffled_against_inputs"]
+
+
+def _stalled_regression(loss: float) -> list[str]:
+    """The targets of the first batch are spread more than those of all the others."""
+    run = Run()
+    run.scalars["probe/label_information"] = 0.0
+    assert run.loss_values is not None
+    run.loss_values.update(function="mse_loss", target_shape="32", prediction_shape="32", target_variance=3.0)
+    run.train(3.0)
+    run.loss_values["target_variance"] = 2.0
+    return run.stall(150, loss=loss).faults()
+
+
+def test_what_guessing_gives_in_a_regression_is_told_by_more_than_one_batch() -> None:
+    assert _stalled_regression(2.1) == ["labels_shuffled_against_inputs"]
+    assert _stalled_regression(1.2) == []
 
 
 def test_a_loss_at_chance_without_a_probe_is_not_judged() -> None:

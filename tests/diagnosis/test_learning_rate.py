@@ -34,6 +34,45 @@ def test_a_bounded_loss_under_wild_updates_means_a_high_rate_too() -> None:
     assert (finding.fault, finding.since_step) == ("lr_too_high", 0)
 
 
+def _thrown_away(run: Run, end: float, layers: int = 3) -> list[str]:
+    """The first updates replace the weights, which stay large; the loss comes down to what guessing gives."""
+    for layer in run.layers[-layers:]:
+        layer.update = 3.0
+    for at in range(60):
+        for layer in run.layers[-layers:]:
+            layer.weight = 0.2 if at == 0 else 1.2
+        run.train(1.6 if at == 0 else end * (1 + 0.01 * math.sin(1.7 * at)))
+    return run.faults()
+
+
+def test_guessing_by_how_often_each_class_is_met_is_no_success() -> None:
+    run = Run(lr=1.0, optimizer="Adam")
+    assert run.loss_values is not None
+    run.loss_values["target_entropy"] = 1.1
+    assert _thrown_away(run, 1.12) == ["lr_too_high"]
+
+
+def test_below_guessing_under_large_updates_is_fine() -> None:
+    run = Run(lr=1.0, optimizer="Adam")
+    assert run.loss_values is not None
+    run.loss_values["target_entropy"] = 1.1
+    assert _thrown_away(run, 0.6) == []
+
+
+def test_a_single_layer_that_grows_out_of_little_is_fine() -> None:
+    run = Run(lr=1.0, optimizer="Adam")
+    assert run.loss_values is not None
+    run.loss_values["target_entropy"] = 1.1
+    assert _thrown_away(run, 1.12, layers=1) == []
+
+
+def test_batches_of_few_classes_do_not_tell_how_often_a_class_is_met() -> None:
+    run = Run(lr=1.0, optimizer="Adam")
+    assert run.loss_values is not None
+    run.loss_values["target_entropy"] = 0.1
+    assert "lr_too_high" not in _thrown_away(run, 0.6)
+
+
 def test_a_high_rate_that_has_killed_a_relu_says_so() -> None:
     run = Run(lr=0.3, optimizer="Adam")
     run.layers[0].activation = "relu"

@@ -173,6 +173,13 @@ def test_shapes_that_fit_or_are_meant_to_broadcast_are_fine(a: str, b: str) -> N
     assert run.learn(20).faults() == []
 
 
+def test_a_product_of_a_column_and_a_row_is_named() -> None:
+    run = _with(function="expression", prediction_shape="64x1", target_shape="64", operators="mean, relu", product=True)
+    (finding,) = run.learn(20).end()
+    assert (finding.fault, finding.where.op) == ("broadcast_in_loss", "mul")
+    assert "their product broadcasts to a 64x64 matrix" in finding.why
+
+
 def test_a_ranking_loss_compares_all_pairs_on_purpose() -> None:
     operators = "mean, softplus, neg, sub, unsqueeze, addmm"
     run = _with(function="expression", prediction_shape="64x1", target_shape="64", operators=operators)
@@ -186,6 +193,17 @@ def test_a_summed_loss_that_diverges_is_blamed_on_the_sum() -> None:
     for loss in (40.0, 4e4, 4e9, math.inf, math.nan, math.nan):
         run.train(loss)
     assert run.faults() == ["sum_instead_of_mean"]
+
+
+def test_a_sum_that_the_script_writes_itself_is_called_sum() -> None:
+    run = _with(function="expression", operators="sum, pow, sub, addmm", reduction="sum", prediction_shape="64x8")
+    for layer in run.layers:
+        layer.update = 3.0
+    for loss in (400.0, 4e5, 4e10, math.inf, math.nan, math.nan):
+        run.train(loss)
+    (finding,) = run.end()
+    assert (finding.fault, finding.where.op) == ("sum_instead_of_mean", "sum")
+    assert "sum adds up 512 terms" in finding.why
 
 
 def _dying(update: float, reduction: str) -> Run:

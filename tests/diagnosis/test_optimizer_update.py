@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from tensight.records import Event
+import pytest
+
+from tensight.records import Event, Source
 from tests.diagnosis.builders import BACKWARD_LINE, LOSS_LINE, STEP_LINE, Layer, Run
 
 
@@ -34,6 +36,29 @@ def test_gradients_cleared_by_hand_have_no_finding() -> None:
     for at in range(20):
         run.train(1.4 - at / 40, events=run.events(zero=False, cleared=True))
     assert run.faults() == []
+
+
+def _by_hand(cleared: bool, moved: bool = True) -> Run:
+    run = Run(lr=None, optimizer="")
+    for at in range(20):
+        for layer in run.layers:
+            layer.update = 1e-3 if at and moved else 0.0
+        run.train(1.4 - at / 40, events=run.events(cleared=cleared or at == 0))
+    return run
+
+
+def test_an_update_by_hand_that_clears_nothing_is_named_from_the_second_step_on() -> None:
+    (finding,) = _by_hand(cleared=False).end()
+    assert (finding.fault, finding.since_step) == ("missing_zero_grad", 1)
+    assert (finding.where.op, finding.where.line) == ("backward", 22)
+
+
+def test_an_update_by_hand_that_clears_its_gradients_has_no_finding() -> None:
+    assert _by_hand(cleared=True).faults() == []
+
+
+def test_gradients_that_add_up_while_weights_stand_still_have_no_finding() -> None:
+    assert "missing_zero_grad" not in _by_hand(cleared=False, moved=False).faults()
 
 
 def test_frameworks_that_do_not_say_whether_gradients_were_cleared_have_no_finding() -> None:
@@ -72,6 +97,32 @@ def test_accumulation_of_divided_losses_that_diverges_is_the_learning_rates_faul
     for loss in (11.0, 1390.0, 1.6e7, 9e21, math.inf, math.nan, math.nan):
         _accumulate(run, loss, 16, 1 / 16)
     assert run.faults() == ["lr_too_high"]
+
+
+def _accumulate_two_losses(run: Run, losses: tuple[float, float], passes: int, share: float, weight: float) -> None:
+    first, loss_event, zero, backward, last = run.events()
+    micro, given = [first], []
+    for at in range(passes):
+        pair = [value * (1 + at / 10 * sign) for value, sign in zip(losses, (1, -1))]
+        for function, line, value in zip(("cross_entropy", "mse_loss"), (11, 12), pair):
+            values = {**loss_event.values, "function": function, "value": value}
+            micro.append(Event("loss", part="loss", values=values, source=Source("train.py", line)))
+        micro.append(Event("backward", part="net", values={"cleared": False}, source=backward.source))
+        given.append((pair[0] + weight * pair[1]) * share)
+    run.train(given[-1], events=[zero, *micro, last], losses=given)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+@pytest.mark.parametrize(
+    ("share", "fault"), [(1.0, "gradient_accumulation_not_scaled"), (1 / 4, "lr_too_high")], ids=["whole", "divided"]
+)
+def test_the_whole_loss_may_be_the_sum_of_several(share: float, fault: str, weight: float) -> None:
+    run = Run()
+    for layer in run.layers:
+        layer.update = 2.0
+    for loss in (1.1, 139.0, 1.6e7, 9e21, math.inf, math.nan, math.nan):
+        _accumulate_two_losses(run, (loss, 5 * loss), 4, share, weight)
+    assert run.faults() == [fault]
 
 
 def test_backward_passes_that_are_thrown_away_are_counted() -> None:

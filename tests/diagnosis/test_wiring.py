@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tensight.records import Event, Observation, Source
-from tests.diagnosis.builders import OPTIMIZER_LINE, Layer, Run, stats
+from tensight.records import Event, Network, Observation, Parameter, Source
+from tests.diagnosis.builders import OPTIMIZER_LINE, Layer, Run, constant, stats
 
 
 def test_layers_outside_parameters_are_named() -> None:
@@ -161,3 +161,18 @@ def test_a_student_that_is_frozen_as_it_was_made_is_named_though_it_begins_late(
     for _ in range(20):  # its teacher is trained
         run.train(0.5, observations=[Observation(run.tensor("input", "", "input.0"), 0, stats(), "forward")])
     assert run.learn(60, 1.7, 1.1).faults() == faults
+
+
+@pytest.mark.parametrize(("bias", "faults"), [(0.0, ["frozen_parameters"]), (0.3, [])])
+def test_layers_frozen_with_a_bias_of_zero_are_no_pretrained_ones(bias: float, faults: list[str]) -> None:
+    layers = [Layer("body", (64, 64)), Layer("head", (4, 64))]
+    layers[0].trainable, layers[0].gradient, layers[0].update = False, None, 0.0
+    run = Run(layers)
+    known = run.engine.case.networks["net"]
+    added = Parameter("body.bias", (64,), "float32", trainable=False, module="body", optimizer="SGD")
+    run.engine.network(Network("net", "Net", known.modules, (*known.parameters, added), source=known.source))
+    tensor = run.tensor("frozen", "body", "bias", dtype="float32", shape=(64,))
+    for at in range(60):
+        seen = [*run.observations(), Observation(tensor, 99, constant(bias))]
+        run.train(1.7 - at / 100, observations=seen)
+    assert run.faults() == faults

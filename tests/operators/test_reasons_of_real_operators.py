@@ -60,6 +60,7 @@ CASES = [
     ("pow of negative", lambda w: ((w - 2) ** 1.5).sum(), ZERO, "pow", "forward", "power_of_negative"),
     ("exp", lambda w: torch.exp(w * 100).sum(), ZERO, "exp", "forward", "exp_overflow"),
     ("expm1", lambda w: torch.expm1(w * 100).sum(), ZERO, "expm1", "forward", "exp_overflow"),
+    ("exp in a sum", lambda w: torch.log(torch.exp(w * 0 + 88.5).sum()), ZERO, "exp", "forward", "exp_overflow"),
     ("softmax", masked_softmax, ZERO, "softmax", "forward", "softmax_all_masked"),
     ("acos", lambda w: torch.acos(w).sum(), ZERO, "acos", "forward", "acos_out_of_range"),
     ("asin", lambda w: torch.asin(w * 0 + 1).sum(), ZERO, "asin", "backward", "asin_out_of_range"),

@@ -16,6 +16,11 @@ BINARY_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_lo
 REGRESSION_LOSSES = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 
 
+ENOUGH_LABELLED = 5  # batches
+LABELS_PER_CLASS = 4  # in a batch: from fewer, how often a class is met cannot be told
+SORTED = 0.5  # of what equal classes give: batches with less hold few of the classes that the data has
+
+
 def _number(value: Value) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
@@ -39,6 +44,8 @@ class LossSite:
     single: dict[int, int] = field(default_factory=dict)  # class → batches that held it alone
     labelled: int = 0  # batches whose labels were counted
     entropy: float = 0.0  # sum over labelled batches
+    spreads: int = 0  # batches whose targets' variance was told
+    variance: float = 0.0  # sum over them
     neighbours: int = 0  # single-class batches that came right after another one
     class_changes: int = 0  # of which with another class
     bootstrapped: int = 0  # calls whose target was made from the network's own answers, with their gradients
@@ -67,6 +74,10 @@ class LossSite:
         value = _number(values.get("value"))
         if value is not None and len(self.first_values) < 64:
             self.first_values.append((step, value))
+        spread = _number(values.get("target_variance"))
+        if spread is not None and math.isfinite(spread):
+            self.spreads += 1
+            self.variance += spread
         self._labels(step, values)
 
     def add_labels(self, step: int, values: dict[str, Value]) -> None:
@@ -140,6 +151,17 @@ class LossSite:
             return _number(self.first.get("target_variance"))
         return None
 
+    def guessing(self) -> float | None:
+        """The same by more than the first batch: how often each class is met, or how far targets are spread."""
+        chance = self.chance()
+        if self.function == "mse_loss" and chance is not None and self.spreads >= ENOUGH_LABELLED:
+            return self.variance / self.spreads
+        labels = math.prod(self.shape_of("target_shape") or (0,))
+        if chance is None or self.labelled < ENOUGH_LABELLED or labels < LABELS_PER_CLASS * self.classes:
+            return chance
+        mean = self.entropy / self.labelled
+        return mean if mean < chance and mean > SORTED * chance else chance
+
 
 class LossCalls:
     """All places where losses are computed."""
@@ -172,7 +194,13 @@ class LossCalls:
 
     def chance(self) -> float | None:
         """The loss of guessing, when one loss function is all there is."""
-        if len({site.function for site in self.sites.values()}) != 1:
-            return None
-        site = self.main()
+        site = self._only()
         return site.chance() if site is not None else None
+
+    def guessing(self) -> float | None:
+        """The same by more than the first batch."""
+        site = self._only()
+        return site.guessing() if site is not None else None
+
+    def _only(self) -> LossSite | None:
+        return self.main() if len({site.function for site in self.sites.values()}) == 1 else None

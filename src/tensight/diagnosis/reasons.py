@@ -290,6 +290,21 @@ def _spread(given: Given) -> Reason | None:
 
 def _exp(given: Given) -> Reason | None:
     limit, largest = EXP_LIMIT.get(given.dtype, 88.7), given.largest()
+    added_in = given.facts.get("added_in")
+    if isinstance(added_in, str):
+        return Reason(
+            "exp_overflow",
+            NUMERIC,
+            f"{given.name} overflows in {added_in}",
+            f"{given.name} of {largest:.4g} just fits into {given.dtype}, where {given.name} ends at about {limit:.4g};"
+            f" {added_in} adds such numbers up, and the result is {_infinity(given)} (overflow)",
+            given.fix(
+                given.name,
+                f"x.clamp(max={0.8 * limit:.0f})",
+                "limit the argument",
+                "or use a form that cannot overflow: logsumexp, log_softmax, cross_entropy on the scores",
+            ),
+        )
     if largest < 0.95 * limit and not given.backward:
         return None
     return Reason(

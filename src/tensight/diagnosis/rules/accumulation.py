@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.order import BackwardLine, ByHand, OptimizerCalls
@@ -43,9 +43,16 @@ class MissingZeroGrad(Rule):
             if enough and calls.reused >= 0.3 * calls.judged:
                 findings.append(self._say(case, calls))
         by_hand = case.order.by_hand
-        if not case.order.optimizers and by_hand.dirty >= BY_HAND and by_hand.dirty >= 0.8 * (by_hand.looked - 1):
+        enough = by_hand.dirty >= BY_HAND and by_hand.dirty >= 0.8 * (by_hand.looked - 1)
+        if not case.order.optimizers and enough and self._move(case):
             findings.append(self._say_by_hand(by_hand))
         return findings
+
+    @staticmethod
+    def _move(case: Case) -> bool:
+        """Whether weights move at all: gradients that add up while they stand still are an accumulation."""
+        seen = (one.stats.change for kept in case.deep() for one, _ in kept.of_kind("weight"))
+        return any(change is not None and change.abs_mean for change in seen)
 
     def _say_by_hand(self, by_hand: ByHand) -> Finding:
         return self.finding(
@@ -134,9 +141,14 @@ class AccumulationNotScaled(Rule):
         if site is None or site.first.get("reduction") == "sum" or not case.first_losses:
             return 0.0
         step, given = case.first_losses[0]
-        made = [value for at_step, value in site.first_values if at_step == step]
         # The value of a plain expression is what backward was given: it tells nothing.
-        ratios = [own / value for own, value in zip(given, made) if value and site.function != "expression"]
+        sites = [one for one in case.losses if one.function != "expression"]
+        made = [[value for at_step, value in one.first_values if at_step == step] for one in sites]
+        made = [values for values in made if values]
+        if len(made) > 1 and len({len(values) for values in made}) == 1 and len(made[0]) <= len(given):
+            return 0.95 if _is_whole(given[: len(made[0])], made) else 0.0
+        own_values = [value for at_step, value in site.first_values if at_step == step]
+        ratios = [own / value for own, value in zip(given, own_values) if value and site.function != "expression"]
         if ratios:
             return 0.95 if 0.98 < median(ratios) < 1.02 else 0.0
         own = median(list(given))
@@ -164,6 +176,26 @@ class AccumulationNotScaled(Rule):
             fix=(f"scale the loss: (loss / {passes}).backward(){at(line.source)}",),
             confirm=(f"divide the learning rate by {passes}: training behaves",),
         )
+
+
+def _is_whole(given: Sequence[float], made: Sequence[Sequence[float]]) -> bool:
+    """Whether each loss is the plain sum of what several loss functions gave, or one of two with the other weighted.
+
+    >>> _is_whole([6.0, 5.0], [[1.0, 2.0], [5.0, 3.0]]), _is_whole([3.5, 3.5], [[1.0, 2.0], [5.0, 3.0]])
+    (True, True)
+    >>> _is_whole([1.5, 1.25], [[1.0, 2.0], [5.0, 3.0]]), _is_whole([0.75, 0.6], [[1.0, 2.0], [5.0, 3.0]])
+    (False, False)
+    """
+    sums = [sum(values) for values in zip(*made)]
+    if all(abs(own - whole) <= 0.02 * abs(whole) for own, whole in zip(given, sums)):
+        return True
+    if len(made) != 2 or len(given) < 2:
+        return False
+    for full, other in (made, reversed(made)):
+        weights = [(own - value) / beside for own, value, beside in zip(given, full, other) if beside]
+        if len(weights) == len(given) and min(weights) > 0 and max(weights) < 1.02 * min(weights):
+            return True
+    return False
 
 
 class TooFewOptimizerSteps(Rule):

@@ -17,6 +17,8 @@ from tensight.records import Finding, Observation, Source, TensorInfo
 
 HUGE_INPUT = 1e3
 FEW_BATCHES = 6
+FAR = 100  # times the loss of guessing: a first loss that the scale of the input has made
+GUESSING = 20  # steps after which one may say that nothing is learnt
 
 
 def _loader_source(case: Case) -> Source | None:
@@ -238,8 +240,7 @@ class InputNotNormalised(Rule):
             )
         ]
 
-    @staticmethod
-    def _harmed(case: Case, largest: float) -> bool:
+    def _harmed(self, case: Case, largest: float) -> bool:
         if case.loss.count < 3:
             return False
         begin = case.loss.first
@@ -252,7 +253,16 @@ class InputNotNormalised(Rule):
             or case.trouble.first is not None
             or (high and median(latest) > 0.01 * begin)
             or (case.diverged() and median(latest) > abs(begin))
+            or self._guesses(case, begin)
         )
+
+    @staticmethod
+    def _guesses(case: Case, begin: float) -> bool:
+        """Whether the first updates have thrown the weights so far off that guessing is all that is left."""
+        trend, chance = case.loss.trend(), case.chance_loss()
+        if trend is None or chance is None or case.steps < GUESSING:
+            return False
+        return begin > FAR * max(chance, 1.0) and trend.end > 0.95 * chance
 
 
 class SortedByClass(Rule):
@@ -351,7 +361,9 @@ class LabelsUnrelated(Rule):
         if probe is None and moved is not None:
             probe = case.scalars.get("probe/token_information")
         site = case.losses.main()
-        chance = case.chance_loss()
+        # One batch tells how many classes there are, but not how far targets of a regression are spread.
+        regression = site is not None and site.function == "mse_loss"
+        chance = case.losses.guessing() if regression else case.chance_loss()
         if probe is None or probe.last > 0 or site is None or chance is None or case.updates < 100:
             return []
         if "lr_decays_too_fast" in case.findings_of:

@@ -13,7 +13,7 @@ from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE, replay_of, tried
 from tensight.diagnosis.series import Series, Trend
 from tensight.diagnosis.words import at, median, number, plural, where
-from tensight.records import Finding, Part, Source
+from tensight.records import Finding, Part, Source, Stats
 
 WILD = 0.5  # an update of half the weight's own size
 UNSETTLED = 0.2  # the same, in half of all steps
@@ -98,15 +98,18 @@ class LrTooHigh(Rule):
 
     def _thrown_away(self, case: Case, trend: Trend) -> Finding | None:
         """A rate that rose so far that weights were replaced by their updates, and guessing is all that is left."""
-        chance = case.chance_loss()
-        if chance is None or trend.end < 0.95 * chance:
+        guessing = case.losses.guessing()
+        if guessing is None or trend.end < 0.95 * guessing:
             return None
         wild = [(kept.step, e, ratio) for kept, e, ratio in case.updates_seen() if ratio > WILD and e.matrix]
         if len(wild) < 3 or max(ratio for _, _, ratio in wild) < 1:
             return None
+        matrices = [entry for name in case.trained() for entry in case.layers(name) if entry.matrix]
+        if 2 * len({id(entry) for _, entry, _ in wild}) < len(matrices):
+            return None  # a head that began at zero, say
         first, last = case.beginning[:1], case.latest(1)
         grown = [
-            now.abs_mean > 5 * then.abs_mean
+            now.abs_mean > 5 * _size_before(then)
             for _, entry, _ in wild
             for then, now in [(first[0].weight(entry), last[0].weight(entry))]
             if then is not None and now is not None and then.abs_mean and now.abs_mean
@@ -451,6 +454,11 @@ class LrDecaysTooFast(Rule):
             "A scheduler that is made for epochs but stepped after each batch does this",
             "call scheduler.step() once per epoch, or give it the number of steps instead of epochs",
         )
+
+
+def _size_before(stats: Stats) -> float:
+    """Mean size of a weight, before the update that it was looked at after."""
+    return (stats.change.before_abs_mean if stats.change is not None else None) or stats.abs_mean or 0.0
 
 
 def _whole(value: object) -> int:

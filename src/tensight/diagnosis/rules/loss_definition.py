@@ -420,6 +420,8 @@ class BroadcastInLoss(Rule):
         operators = site.first.get("operators")
         if site.function != "expression":
             return False
+        if site.first.get("product") is True:
+            return True  # only what is done to each value alone stands between such a product and the loss
         names = [name.strip() for name in operators.split(",")] if isinstance(operators, str) else []
         difference = next((at for at, name in enumerate(names) if name in ("sub", "rsub")), len(names))
         # Nearest to the loss first: what stands before the difference is done to it. Another term may be added to a
@@ -444,12 +446,14 @@ class BroadcastInLoss(Rule):
         self, site: LossSite, prediction: tuple[int, ...], target: tuple[int, ...], grown: tuple[int, ...]
     ) -> Finding:
         matrix = "x".join(map(str, grown))
+        calculated = "mul" if site.first.get("product") is True else "sub"
         return self.finding(
             f"prediction and target broadcast to {matrix} in the loss",
             confidence=0.95,
             since_step=site.first_step,
-            where=where(site.source, op="sub" if site.function == "expression" else site.function),
-            why=f"the prediction has shape {list(prediction)} and the target {list(target)}: their difference"
+            where=where(site.source, op=calculated if site.function == "expression" else site.function),
+            why=f"the prediction has shape {list(prediction)} and the target {list(target)}: their"
+            f" {'product' if calculated == 'mul' else 'difference'}"
             f" broadcasts to a"
             f" {matrix} matrix, so every prediction is compared with every target of the batch and the network"
             f" learns the"
@@ -460,7 +464,7 @@ class BroadcastInLoss(Rule):
                 ("compared as", matrix),
             ],
             fix=("give both the same shape: prediction.squeeze(1), or target.unsqueeze(1)",),
-            confirm=("print (prediction - target).shape",),
+            confirm=(f"print (prediction {'*' if calculated == 'mul' else '-'} target).shape",),
         )
 
 
@@ -486,13 +490,14 @@ class SumInsteadOfMean(Rule):
         terms = math.prod(shape) if site.function not in CLASS_LOSSES else (site.batch or 0)
         if terms < 8:
             return []
+        function = "sum" if site.function == "expression" else site.function
         return [
             self.finding(
                 "the loss is a sum over the batch, not a mean",
                 confidence=0.85,
                 since_step=site.first_step,
-                where=where(site.source, op=site.function),
-                why=f"{site.function} adds up {terms} terms (reduction='sum'): gradients are {terms} times those"
+                where=where(site.source, op=function),
+                why=f"{function} adds up {terms} terms (reduction='sum'): gradients are {terms} times those"
                 f" of a mean, and"
                 " with this learning rate the updates are so large that"
                 f" {'the layers die of them' if killed else 'training diverges'}",

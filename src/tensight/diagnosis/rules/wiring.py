@@ -52,6 +52,16 @@ def fresh(case: Case, entry: Entry) -> bool:
     return False
 
 
+def _bias_is_zero(case: Case, network: str, layer: Entry) -> bool:
+    """Whether the bias of a layer is zero everywhere: set so by the script, and by no training."""
+    for entry in case.ledger.of(network):
+        if entry.parameter.module == layer.parameter.module and entry.name.rpartition(".")[2] == "bias":
+            seen = [kept.weight_before(entry) or kept.weight(entry) for kept in case.deep()]
+            known = [stats for stats in seen if stats is not None]
+            return bool(known) and all(stats.zero == stats.count >= 4 for stats in known)
+    return False
+
+
 def _trained_steps(case: Case, part: Part | None) -> int:
     return case.order.optimizer(part.name).steps if part is not None else 0
 
@@ -497,7 +507,10 @@ class FrozenParameters(Rule):
         if not layers or not moving or case.order.updates < 20:
             return False
         ran = case.ran(network)
-        return all(entry.parameter.module in ran and fresh(case, entry) for entry in layers)
+        return all(
+            entry.parameter.module in ran and (fresh(case, entry) or _bias_is_zero(case, network, entry))
+            for entry in layers
+        )
 
     @staticmethod
     def _left_out(case: Case, network: str) -> list[Entry]:

@@ -111,3 +111,57 @@ def expression(root: torch.Tensor) -> tuple[list[str], set[int]]:
             names.append(name)
         waiting.extend(following for following, _ in node.next_functions)
     return names, numbers
+
+
+# what is done to each value alone, or to all in the end: a matrix of all pairs that is meant goes through other things
+_EACH_ALONE = frozenset(
+    {
+        *("mean", "sum", "neg", "add", "sub", "rsub", "div", "mul", "relu", "clamp", "clamp_min", "clamp_max"),
+        *("softplus", "log_sigmoid", "minimum", "squeeze", "view", "pow"),
+    }
+)
+
+
+def grown_product(root: torch.Tensor) -> tuple[torch.Size, torch.Size, torch.Size] | None:
+    """A product near a loss that is larger than its factors: the shapes of what was made, of what was given, and its.
+
+    >>> made, given = torch.ones(5, 1, requires_grad=True), torch.ones(5)
+    >>> [tuple(shape) for shape in grown_product(torch.relu(1 - given * made).mean())]
+    [(5, 1), (5,), (5, 5)]
+    >>> grown_product((given * made.squeeze(1)).mean()), grown_product((given * made).softmax(1).sum())
+    (None, None)
+    """
+    waiting: list[Any] = [root.grad_fn]
+    seen: set[Any] = set()
+    while waiting and len(seen) < 32:
+        node = waiting.pop(0)
+        if node is None or node in seen or operator(node) not in _EACH_ALONE:
+            continue
+        seen.add(node)
+        if operator(node) != "mul":
+            waiting.extend(following for following, _ in node.next_functions)
+            continue
+        sides = [side for index in range(len(node.next_functions)) if (side := _side(node, index)) is not None]
+        if len(sides) != 2:
+            continue
+        result = torch.broadcast_shapes(*sides)
+        constants = [shape for (following, _), shape in zip(node.next_functions, sides) if following is None]
+        if len(constants) == 1 and len(constants[0]):
+            made = sides[1] if node.next_functions[0][0] is None else sides[0]
+            if result.numel() > max(made.numel(), constants[0].numel()):
+                return made, constants[0], result
+            continue  # a mask or a weight: what is chosen so among pairs is meant
+        waiting.extend(following for following, _ in node.next_functions)
+    return None
+
+
+def _side(node: Any, index: int) -> torch.Size | None:
+    """The shape of one factor of a product; a number has none of its own. None where the graph does not tell."""
+    following, place = node.next_functions[index]
+    try:
+        if following is not None:
+            return torch.Size(following._input_metadata[place].shape)
+        saved = getattr(node, "_saved_self" if index == 0 else "_saved_other", None)
+    except (AttributeError, RuntimeError):  # another version of torch, or a factor that was changed in place
+        return None
+    return saved.shape if isinstance(saved, torch.Tensor) else torch.Size()

@@ -16,7 +16,7 @@ from tensight.frameworks.torch.activations import Activations
 from tensight.frameworks.torch.alike_rows import alike_rows
 from tensight.frameworks.torch.bootstrap import bootstraps
 from tensight.frameworks.torch.class_weights import ClassWeights
-from tensight.frameworks.torch.graph import expression, operator
+from tensight.frameworks.torch.graph import expression, grown_product, operator
 from tensight.frameworks.torch.label_probe import LabelProbe
 from tensight.frameworks.torch.lines import made_before
 from tensight.frameworks.torch.loss_axes import normalised_twice, overlap_of_raw, picked_across, rows_across
@@ -321,6 +321,11 @@ class Losses:
         else:
             site = user_site()
             source = (made_before(site, "backward") if site is not None else None) or source
+            product = grown_product(root)
+            if product is not None:
+                names = ("prediction_shape", "target_shape", "difference_shape")
+                values.update((name, "x".join(map(str, size))) for name, size in zip(names, product))
+                values["product"] = values["target_given"] = True
         if across:
             made = (one for one in reversed(self.activations.lately) if one.function == across["normalised_by"])
             source = next((one.source for one in made if one.source is not None), source)

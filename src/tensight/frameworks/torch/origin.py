@@ -73,6 +73,9 @@ _MOVES = frozenset(
         "embedding",
     }
 )
+# What adds numbers up, and so may go beyond what a format holds where each of them just fitted.
+_ADDS = frozenset({"sum", "add", "add_", "cumsum"})
+_NEAR_END = 1e-6  # of the largest number: from here on an exponential is what the sum is too large by
 _KEEP_NUMBERS = 1 << 22  # larger inputs of forward operators are not held for the backward
 _KEEP_IN_ALL = 1 << 26  # nor more than so many in one step
 
@@ -114,6 +117,7 @@ class FirstBad:
         self._bad: dict[int, tuple[Any, frozenset[Origin]]] = {}
         self._raw: dict[int, Any] = {}
         self._assignments: dict[int, Call] = {}  # storages that were given NaN by a line of the script
+        self._exponentials: dict[int, tuple[Any, Call]] = {}  # storage → (it, the exp that filled it)
 
     # while the step runs
 
@@ -144,6 +148,8 @@ class FirstBad:
             return
         if call.phase == "forward" and not call.ours:
             self._terms.seen(call)
+            if base == "exp" and call.kept is not None:
+                self._exponentials.update((_key(tensor), (tensor.untyped_storage(), call)) for tensor in outputs)
         spoilt = [tensor for tensor in outputs if not facts.finite(tensor)]
         if call.mutable:
             for tensor in call.written():
@@ -164,13 +170,32 @@ class FirstBad:
             self._assignments.update((_key(tensor), call) for tensor in call.written())
         if not sources:
             meant = any(facts.infinite_argument(value) for value in (*call.args, *call.kwargs.values()))
-            sources = {self._add("meant" if meant else "made", call, inputs, spoilt, nan)}
+            exp = self._added_up(call, inputs) if not meant and not nan else None
+            if exp is not None:
+                origin = self._add("made", exp, exp.inputs(), spoilt, nan)
+                origin.facts["added_in"] = base
+                sources = {origin}
+            else:
+                sources = {self._add("meant" if meant else "made", call, inputs, spoilt, nan)}
         elif nan and not any(origin.hard for origin in sources) and base not in _MOVES:
             sources = {self._add("made", call, inputs, spoilt, nan), *sources}
         for origin in sources:
             origin.reached += 1
         for tensor in spoilt:
             self._mark(tensor, sources)
+
+    def _added_up(self, call: Call, inputs: list[torch.Tensor]) -> Call | None:
+        """The exp whose results just fit into their format, but not their sum: it is what overflows."""
+        if call.phase != "forward" or call.name.rpartition(".")[2] not in _ADDS:
+            return None
+        for tensor in inputs:
+            exp = self._exponentials.get(_key(tensor), (None, None))[1]
+            if exp is None or not facts.is_float(tensor) or tensor.numel() == 0:
+                continue
+            kept = [version == _version(given) for given, version in exp.kept or ()]
+            if all(kept) and float(tensor.detach().max()) > _NEAR_END * torch.finfo(tensor.dtype).max:
+                return exp
+        return None
 
     def _sources(self, call: Call, inputs: list[torch.Tensor]) -> set[Origin] | None:
         """Where the bad values among the inputs came from; None when they are uninitialised memory."""
@@ -306,6 +331,7 @@ class FirstBad:
         self._scope.losses.clear()
         self._scope.answers.clear()
         self._raw.clear()
+        self._exponentials.clear()
         self._terms.clear()
         self._held = 0
         self.step = step
