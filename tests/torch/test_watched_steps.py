@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tensight.records import Needs
+from tensight.records import Depth, Needs
 from tensight.stats import reference
 
 from .conftest import Watch
@@ -231,3 +231,22 @@ def test_an_update_that_the_scaler_leaves_out_is_a_skipped_step_with_its_gradien
     assert sink.calls.count("updated SGD") == 1
     assert sink.of("gradient")[0].stats.bad == 2
     assert sink.kinds("scale") == [{"scale": 512.0, "overflow": True}]
+
+
+def test_of_a_program_that_only_infers_the_answer_is_read_in_every_step(watch: Watch) -> None:
+    sink = watch(depth=Depth.LIGHT)
+    net = nn.Sequential(nn.Linear(2, 1)).eval()
+    with torch.no_grad():
+        for _ in range(3):
+            net(torch.ones(1, 2))
+    assert [(one.info.kind, one.info.node) for one in sink.seen] == [("output", "")] * 3
+
+
+def test_a_training_that_evaluates_in_between_is_not_read_more_than_asked_for(watch: Watch) -> None:
+    sink = watch(depth=Depth.LIGHT)
+    net = nn.Sequential(nn.Linear(2, 1))
+    net(torch.ones(1, 2)).sum().backward()
+    before = len(sink.seen)
+    with torch.no_grad():
+        net(torch.ones(1, 2))
+    assert len(sink.seen) == before

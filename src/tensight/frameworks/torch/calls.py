@@ -26,6 +26,7 @@ from tensight.records.event import Value
 
 MOST_CALLS = 32  # of one module between two backward passes: a cell that runs over a long sequence
 MOST_FORWARDS = 8  # outermost calls that are looked at between two backward passes
+MOST_HEARD = 1 << 16  # values of an answer that are read in each step
 MOST_EVALUATIONS = 2  # and those without gradients
 _GRADIENTS = frozenset({"output_gradient", "input_gradient"})
 _ROWS = 6  # samples of a batch that are compared
@@ -175,6 +176,8 @@ class Calls:
                 self._outputs(scope, result)
                 if self.returned is not None and torch.is_grad_enabled():
                     self.returned(result)
+            elif watching.active and watching.phase == "evaluation" and not watching.backwards:
+                self._answer(scope, result)
             model = self.networks.models.get(scope.entry.network)
             if model is not None and model.incomplete:
                 self.networks.describe(model)
@@ -182,6 +185,13 @@ class Calls:
                 self.compiled_ended(model)
         finally:
             watching.sink.forwarded(scope.entry.network)
+
+    def _answer(self, scope: Scope, result: object) -> None:
+        """What a program that only infers says in a step that is hardly looked at: it has no loss to be heard of."""
+        kind: Kind = "activation" if scope.entry.activation else "output"
+        for slot, tensor in tensors(result, "output"):
+            if tensor.numel() <= MOST_HEARD and tensor.is_floating_point():
+                self.watching.look(self._tensor(scope.entry, scope.call, slot, tensor, kind), tensor, "evaluation")
 
     # calls inside
 
