@@ -15,7 +15,7 @@ said: dict = {}
 def say(name: str, net: nn.Module, losses: list) -> None:
     values = [*net.state_dict().values(), *(p.grad for p in net.parameters() if p.grad is not None)]
     code = hashlib.sha256(b"".join(value.detach().numpy().tobytes() for value in values)).hexdigest()
-    said[name] = [[loss.detach().item().hex() for loss in losses], code]
+    said[name] = [[loss.item().hex() for loss in losses], code]
 
 
 class Perceptron(nn.Module):
@@ -68,9 +68,10 @@ def train_a_module() -> None:
     losses = []
     for _ in range(3):
         optimizer.zero_grad()
-        losses.append(F.cross_entropy(model(torch.randn(16, 8)), torch.randint(0, 3, (16,))))
-        losses[-1].backward()
+        loss = F.cross_entropy(model(torch.randn(16, 8)), torch.randint(0, 3, (16,)))
+        loss.backward()
         optimizer.step()
+        losses.append(loss.detach())
     say("perceptron", perceptron, losses)
 
 
@@ -81,9 +82,10 @@ def train_a_module_that_compiles_itself() -> None:
     losses = []
     for _ in range(2):
         optimizer.zero_grad()
-        losses.append(F.cross_entropy(pictures(torch.randn(4, 2, 6, 6)), torch.randint(0, 3, (4,))))
-        losses[-1].backward()
+        loss = F.cross_entropy(pictures(torch.randn(4, 2, 6, 6)), torch.randint(0, 3, (4,)))
+        loss.backward()
         optimizer.step()
+        losses.append(loss.detach())
     say("pictures", pictures, losses)
 
 
@@ -99,9 +101,10 @@ def train_in_a_function() -> None:
     losses = []
     for _ in range(2):
         optimizer.zero_grad()
-        losses.append(loss_of(torch.randn(8, 4), torch.randn(8, 1)))
-        losses[-1].backward()
+        loss = loss_of(torch.randn(8, 4), torch.randn(8, 1))
+        loss.backward()
         optimizer.step()
+        losses.append(loss.detach())
     say("halves", halves, losses)
 
 
@@ -114,9 +117,10 @@ def train_until_it_breaks() -> None:
     losses = []
     for a, b, c in DataLoader(TensorDataset(x, y, t), batch_size=12):
         optimizer.zero_grad()
-        losses.append(((model(a, b) - c) ** 2).mean())
-        losses[-1].backward()
+        loss = ((model(a, b) - c) ** 2).mean()
+        loss.backward()
         optimizer.step()
+        losses.append(loss.detach())
     say("pairs", pairs, losses)
 
 
