@@ -77,7 +77,7 @@ def _keeper(root: Any) -> Any:
     found = []
     while waiting and len(seen) < _MOST_NODES:
         node = waiting.pop()
-        if _refuses(node):
+        if any(_refusals(node)):
             found.append(node)
         for following, _ in node.next_functions:
             if following is not None and following not in seen:
@@ -86,15 +86,15 @@ def _keeper(root: Any) -> Any:
     return max(found, key=lambda node: node._sequence_nr(), default=None)
 
 
-def _refuses(node: Any) -> bool:
+def _refusals(node: Any) -> Iterator[str]:
+    """What an operator says of each value that it kept and finds changed."""
     for name in dir(node):
         if name.startswith("_saved_") or name == "saved_tensors":
             try:
                 getattr(node, name)
             except Exception as error:
                 if _CHANGED in str(error):
-                    return True
-    return False
+                    yield str(error)
 
 
 def _weight(keeper: Any) -> torch.Tensor | None:
@@ -111,15 +111,11 @@ def _weight(keeper: Any) -> torch.Tensor | None:
 
 def _holds(keeper: Any, weight: torch.Tensor) -> bool:
     """Whether what the operator refuses to show has the size of the weight, either way round."""
-    for name in dir(keeper):
-        if name.startswith("_saved_"):
-            try:
-                getattr(keeper, name)
-            except Exception as error:
-                shape = re.search(r"\[torch\.\w+ \[([\d, ]*)\]\]", str(error))
-                sizes = [int(size) for size in shape[1].split(",")] if shape and shape[1] else []
-                if sorted(sizes) == sorted(weight.shape):
-                    return True
+    for said in _refusals(keeper):
+        shape = re.search(r"\[torch\.\w+ \[([\d, ]*)\]\]", said)
+        sizes = [int(size) for size in shape[1].split(",")] if shape and shape[1] else []
+        if sorted(sizes) == sorted(weight.shape):
+            return True
     return False
 
 

@@ -33,7 +33,6 @@ class Penalties:
         self.watching = watching
         self.networks = networks
         self._asked: dict[str, Site] = {}  # function → where in it
-        self._plans: dict[tuple[str, int], tuple[int, list[Term]] | None] = {}
         patches.wrap(torch.autograd, "grad", self._around_grad)
 
     def _around_grad(self, original: Any) -> Any:
@@ -66,10 +65,7 @@ class Penalties:
         frame = user_frame()
         if frame is None:
             return
-        place = frame.f_code.co_filename, frame.f_lineno
-        if place not in self._plans:
-            self._plans[place] = read(*place)
-        plan = self._plans[place]
+        plan = read(frame.f_code.co_filename, frame.f_lineno)
         for term in plan[1] if plan is not None else ():
             made_in = next((name for name in _made_in(term, frame) if name in asked), None)
             if made_in is not None:

@@ -7,6 +7,7 @@ outweigh all others, without any sign of it in the sum.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import linecache
 import math
@@ -42,7 +43,6 @@ class Terms:
     def __init__(self, watching: Watching) -> None:
         self.watching = watching
         self._last = -EVERY
-        self._plans: dict[tuple[str, int], tuple[int, list[Term]] | None] = {}
 
     def root(self, root: torch.Tensor, scale: float) -> None:
         watching = self.watching
@@ -53,10 +53,7 @@ class Terms:
         frame = user_frame()
         if frame is None:
             return
-        site = frame.f_code.co_filename, frame.f_lineno
-        if site not in self._plans:
-            self._plans[site] = read(*site)
-        plan = self._plans[site]
+        plan = read(frame.f_code.co_filename, frame.f_lineno)
         if plan is None:
             return
         line, terms = plan
@@ -64,8 +61,12 @@ class Terms:
         if values:
             told: dict[str, Value] = dict(values)
             for term in terms:
-                told[f"line of {term.name}"] = f"{term.line} {linecache.getline(site[0], term.line).strip()}"
-            watching.sink.event("terms", watching.network, told, source_of(site[0], line, frame.f_code.co_name))
+                told[f"line of {term.name}"] = (
+                    f"{term.line} {linecache.getline(frame.f_code.co_filename, term.line).strip()}"
+                )
+            watching.sink.event(
+                "terms", watching.network, told, source_of(frame.f_code.co_filename, line, frame.f_code.co_name)
+            )
 
 
 def _scalar(value: object) -> bool:
@@ -112,6 +113,7 @@ def _number(node: ast.expr, variables: Any) -> float:
     return float(value.detach().item()) if isinstance(value, torch.Tensor) and _scalar(value) else math.nan
 
 
+@functools.lru_cache(maxsize=256)  # asked in every step
 def read(file: str, line: int) -> tuple[int, list[Term]] | None:
     """The line that assigns the loss whose backward is called in `line`, and its terms when there are several."""
     try:
