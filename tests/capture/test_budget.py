@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tensight.capture.budget import FIRST, Budget
+from tensight.capture.budget import BESIDE, FIRST, Budget
 from tensight.records import Depth
 
 COSTS = {Depth.ASLEEP: 0.0, Depth.LIGHT: 0.0001, Depth.GRADIENTS: 0.0004, Depth.ALL: 0.001}
@@ -87,6 +87,20 @@ def test_after_trouble_steps_are_watched_whole_again() -> None:
     train(budget, 1000, 0.001)
     budget.trouble(1000)
     assert [budget.next_depth(step) for step in range(1001, 1005)] == [Depth.ALL] * 4
+
+
+@pytest.mark.parametrize("light", [0.0001, 0.0005, 0.0008])
+def test_a_light_look_at_each_longer_step_is_paid_by_the_deeper_ones(light: float) -> None:
+    budget = Budget(5, credit=0.0)
+    base, cost, chosen = 0.022, {Depth.LIGHT: light, Depth.GRADIENTS: 0.0015, Depth.ALL: 0.004}, []
+    for step in range(3000):
+        depth = budget.next_depth(step)
+        budget.finished(step, depth, base + cost[depth], guess=cost[depth], inside=cost[depth] / BESIDE)
+        chosen.append(depth)
+    late = chosen[500:]
+    assert Depth.ASLEEP not in late
+    assert late.count(Depth.ALL) >= len(late) / 50
+    assert sum(cost[depth] for depth in late) <= 0.0505 * base * len(late)
 
 
 def test_what_was_left_out_is_said() -> None:

@@ -22,7 +22,8 @@ LEARN_AT = 60  # the step at which costs are learnt at the latest
 AGAIN = 100  # steps after which it is measured again what a step takes that is hardly looked at
 MUCH_FASTER = 0.6  # of what a step took by itself before: the machine was slow then
 LIGHT_LOOKS = 3  # steps of a kind that costs are learnt from
-SHORT = 0.02  # seconds of a step; of a longer one a light look is nothing
+SHORT = 0.02  # seconds of a step: a longer one is always looked at lightly, and its deeper looks pay for that
+LEAST_DEEPER = 0.3  # of the budget is for deeper looks, whatever light ones cost
 BESIDE = (
     1.25  # what looking costs in all against the time inside of hooks: calls, and caches that hold something else now
 )
@@ -136,9 +137,16 @@ class Budget:
     def period(self, depth: Depth) -> int:
         """Every how many steps a depth may be paid for, out of its share of the budget."""
         allowed = self._base * self.percent / 100
-        if self._times[Depth.ASLEEP]:
-            allowed = max(allowed - EAR, allowed / 2)
-        return max(1, -int(-self._costs[depth] // max(allowed * SHARES[depth], 1e-9)))
+        cost, share = self._costs[depth], SHARES[depth]
+        if self._is_short():
+            if self._times[Depth.ASLEEP]:
+                allowed = max(allowed - EAR, allowed / 2)
+        elif depth is not Depth.LIGHT:
+            light = self._costs[Depth.LIGHT]
+            allowed = max(allowed - light, allowed * LEAST_DEEPER)
+            cost = max(0.0, cost - light)  # the light look of that step is paid for
+            share /= 1 - SHARES[Depth.LIGHT]
+        return max(1, -int(-cost // max(allowed * share, 1e-9)))
 
     @property
     def ratio(self) -> float | None:
