@@ -183,6 +183,18 @@ def test_most_of_a_network_frozen_as_it_was_made_while_nothing_is_learnt_is_name
     assert frozen_in_front(1.4) == ["frozen_parameters"]
 
 
+def test_everything_that_is_frozen_is_counted_biases_too() -> None:
+    layers = [Layer("encoder", (64, 64)), Layer("encoder.shift", (64,)), Layer("head", (4, 64))]
+    for layer in layers[:2]:
+        layer.trainable = layer.held = False
+        layer.gradient, layer.update = None, 0.0
+        layer.weight = 0.125 / 2
+        layer.start = stats(0.0625, 4096, min=-0.125, max=0.125, std=0.125 * 3**-0.5)
+    run = Run(layers).stall(60)
+    assert run.faults() == ["frozen_parameters"]
+    assert run.engine.findings[0].why.startswith("2 of 3 parameters (encoder.weight, encoder.shift.weight;")
+
+
 def test_a_frozen_front_whose_head_stays_near_guessing_is_named() -> None:
     assert frozen_in_front(1.2) == ["frozen_parameters"]  # of four classes: ln 4 is 1.39
 

@@ -328,10 +328,11 @@ class Stored(Dataset):
         return image
 
 
+@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("copies", [True, False])
-def test_workers_that_write_to_stored_samples_are_told(watch: Watch, copies: bool) -> None:
+def test_loaders_that_write_to_stored_samples_are_told(watch: Watch, copies: bool, workers: int) -> None:
     sink = watch()
-    assert len(list(DataLoader(Stored(copies), batch_size=2, num_workers=2))) == 8
+    assert len(list(DataLoader(Stored(copies), batch_size=2, num_workers=workers))) == 8
     assert sink.kinds("stored_written") == ([] if copies else [{"attribute": "images"}])
     assert sink.kinds("workers") == []
 

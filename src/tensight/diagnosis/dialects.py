@@ -65,6 +65,7 @@ _MINDSPORE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
         (r"\bnn\.init\.xavier_normal_ / kaiming_normal_", lambda m: _init("XavierNormal", "HeNormal")),
         (r"\bnn\.init\.kaiming_normal_", "weight_init='HeNormal'"),
         (r"\bdim=(?=-?\d)", "axis="),
+        (r"\(…, lr=", "(…, learning_rate="),
         (r"\.unsqueeze\(", ".expand_dims("),
         (r"\bmodule\.to\(dtype\)", "cell.to_float(dtype)"),
         (r"\brequires_grad_\(True\)", "requires_grad = True"),
@@ -103,6 +104,8 @@ def translated(text: str) -> str:
     "the default, or weight_init='XavierNormal' or 'HeNormal'"
     >>> translated("log_softmax(x, dim=1), or target.unsqueeze(1)")
     'log_softmax(x, axis=1), or target.expand_dims(1)'
+    >>> translated("lower the learning rate: SGD(…, lr=0.1)")
+    'lower the learning rate: SGD(…, learning_rate=0.1)'
     """
     for theirs, ours in _MINDSPORE:
         text = theirs.sub(ours, text)

@@ -15,7 +15,7 @@ from tensight.diagnosis.words import median, number, plural, where
 from tensight.records import Finding
 
 DRIFT = 3.0  # times, from the first to the last part of a run
-SEEN_DRIFT = 1.3  # where workers were seen to write to what is stored: each has a copy, and changes a part of it
+SEEN_DRIFT = 1.3  # where what is stored was seen to be written to; each worker changes a part of its own copy
 PARTS = 4
 JUMP = 50.0  # times the usual largest value
 LARGE_TARGET = 1e3
@@ -29,7 +29,7 @@ class StoredDataChanges(Rule):
     finds = "A data set whose samples drift from epoch to epoch, since something changes them in place."
     evidence = (
         "spread of batches over the run, in the order they came",
-        "tensors of the data set that workers write to",
+        "tensors of the data set that are written to while samples are fetched",
     )
     explains = frozenset({"exploding_activation", "lr_too_high", "dead_relu", "exploding_gradient"}) | NONFINITE
     every = 25

@@ -488,6 +488,7 @@ class FrozenParameters(Rule):
             if not frozen:
                 left_out = self._left_out(case, network) if final and case.steps >= 50 else []
                 if left_out:
+                    left_out = [e for e in case.ledger.of(network) if not e.parameter.trainable and not e.held]
                     count = len(held) + len(left_out)
                     share = size_of(left_out) / size_of([*held, *left_out])
                     findings.append(self._say(case, network, left_out, count, share, held_too=False))

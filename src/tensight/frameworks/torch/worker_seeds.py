@@ -3,7 +3,7 @@
 Each worker notes, around its first batches, the state of every random generator it can reach, and sends it through a
 pipe. Reading a state draws nothing. Two workers whose generator was in the same state before a batch, and moved on in
 the batch, have drawn the same numbers. A tensor of the data set counts what writes to it: a batch that was only read
-leaves that number as it was.
+leaves that number as it was. A loader without workers reads in the training process: there only that is looked at.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import inspect
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 import torch
@@ -59,10 +60,10 @@ class WorkerSeeds:
         self._found = found
         self._written = written
         self._reading: dict[int, tuple[int, Any]] = {}  # iterator → its pipe, and the loader
-        self._buffers: dict[int, bytes] = {}
+        self._alone: WeakKeyDictionary[Any, list[Note]] = WeakKeyDictionary()  # what reads here → its first batches
         patches.wrap(dataloader._MultiProcessingDataLoaderIter, "__init__", self._around_init)
         for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
-            patches.wrap(kind, "fetch", _around_fetch)
+            patches.wrap(kind, "fetch", self._around_fetch)
 
     def _around_init(self, original: Any) -> Any:
         watching = self.watching
@@ -92,6 +93,12 @@ class WorkerSeeds:
         """A batch has come; after a few of each worker it can be said."""
         held = self._reading.get(id(iterator))
         if held is None:
+            fetcher = getattr(iterator, "_dataset_fetcher", None)
+            notes = () if fetcher is None else self._alone.get(fetcher, ())
+            if len(notes) == _NOTED and index + 1 == _NOTED:
+                stored = written(notes)
+                if stored is not None:
+                    self._written(iterator, stored)
             return
         pipe, loader = held
         if index + 1 < loader.num_workers * _NOTED:
@@ -113,6 +120,25 @@ class WorkerSeeds:
 
     def over(self, iterator: Any) -> None:
         self._reading.pop(id(iterator), None)
+
+    def _around_fetch(self, original: Any) -> Any:
+        watching, in_worker = self.watching, _in_worker(original)
+        count = watching.probe("workers", _writes)
+
+        def fetch(fetcher, index):
+            if _writing or not watching.active or get_worker_info() is not None:
+                return in_worker(fetcher, index)
+            notes = self._alone.setdefault(fetcher, [])
+            if len(notes) >= _NOTED:
+                return original(fetcher, index)
+            before = count(fetcher.dataset)
+            result = original(fetcher, index)
+            after = count(fetcher.dataset) or {}
+            marks = {name: (mark, after[name]) for name, mark in (before or {}).items() if name in after}
+            notes.append(Note(0, len(notes), marks))
+            return result
+
+        return fetch
 
 
 def _notes(data: bytes) -> Iterator[Note]:
@@ -139,7 +165,7 @@ def shared(notes: list[Note]) -> tuple[str, int] | None:
     return None if best is None or len(best[1]) < 2 else (best[0][0], len(best[1]))
 
 
-def written(notes: list[Note]) -> str | None:
+def written(notes: Sequence[Note]) -> str | None:
     """The attribute of the data set that each batch of each worker wrote to.
 
     >>> written([Note(0, 0, {"stored images": (1, 33)}), Note(1, 0, {"stored images": (1, 17)})])
@@ -159,7 +185,7 @@ def _moved(mark: tuple[int, int] | None) -> bool:
 # in a worker
 
 
-def _around_fetch(original: Any) -> Any:
+def _in_worker(original: Any) -> Any:
     def fetch(fetcher, index):
         if not _writing or _noted >= _NOTED or get_worker_info() is None:
             return original(fetcher, index)
@@ -203,9 +229,14 @@ def marks(dataset: Any) -> dict[str, int]:
             found[name] = _legacy(value)
         elif numpy is not None and isinstance(value, numpy.random.Generator):
             found[name] = hash(str(value.bit_generator.state))
+    return found | _writes(dataset)
+
+
+def _writes(dataset: Any) -> dict[str, int]:
+    """How often each tensor that a data set holds was written to."""
     stored = getattr(dataset, "__dict__", {}).items()
     tensors = [(name, one) for name, one in list(stored)[:_MOST_ATTRIBUTES] if type(one) is torch.Tensor]
-    return found | {f"{_STORED}{name}": one._version for name, one in tensors if not one.is_inference()}
+    return {f"{_STORED}{name}": one._version for name, one in tensors if not one.is_inference()}
 
 
 def _legacy(state: Any) -> int:
