@@ -16,7 +16,10 @@ run unchanged, as `train.py` in an empty folder, so that no name gives the answe
   false alarm  it says something about the healthy twin
 
 A tool is one file in `benchmarks/fault_tools/`: TITLE, NEEDS (its distribution), START (Python that runs before the
-program), `command(python, script)`, and `told(folder, errors)`, which gives the first thing the tool said, or None.
+program), `command(python, script)`, and `told(folder, errors)`, which gives the first thing the tool said, or None. In
+place of `told` it may have ROWS, several such functions by the title of their row, all told of one run. With REFERENCE
+it finds the healthy twin as `reference.py` beside the program. A tool that needs its own Python is run by that one;
+rows of tools that are not run stay in the table.
 """
 
 from __future__ import annotations
@@ -68,11 +71,21 @@ def tools(wanted: list[str] | None) -> tuple[list[ModuleType], list[str]]:
     return found, missing
 
 
-def listen(tool: ModuleType, program: Path, patience: float) -> tuple[dict[str, Any] | None, int]:
-    """Runs one program under one tool, and gives the first thing the tool said, and the exit code."""
+Said = dict[str, Any] | None
+
+
+def titles(tool: ModuleType) -> list[str]:
+    """The rows of a tool."""
+    return list(getattr(tool, "ROWS", {tool.TITLE: None}))
+
+
+def listen(tool: ModuleType, program: Path, patience: float) -> tuple[dict[str, Said], int]:
+    """Runs one program under one tool, and gives the first thing the tool said, by row, and the exit code."""
     with tempfile.TemporaryDirectory(prefix="case_") as name:
         folder = Path(name)
         shutil.copy(program, folder / "train.py")
+        if getattr(tool, "REFERENCE", False):
+            shutil.copy(program.with_name("healthy.py"), folder / "reference.py")
         environment = dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
         if tool.START:
             (folder / "start").mkdir()
@@ -89,7 +102,8 @@ def listen(tool: ModuleType, program: Path, patience: float) -> tuple[dict[str, 
             timeout=patience,
             stdin=subprocess.DEVNULL,
         )
-        return tool.told(folder, done.stderr), done.returncode
+        rows = getattr(tool, "ROWS", {tool.TITLE: tool.told} if hasattr(tool, "told") else {})
+        return {title: told(folder, done.stderr) for title, told in rows.items()}, done.returncode
 
 
 def as_list(value: Any) -> list[Any]:
@@ -122,41 +136,52 @@ def located(said: dict[str, Any], truth: dict[str, Any]) -> bool:
     return any(re.search(rf"\b{re.escape(str(op).lower())}", operator) for op in as_list(guilty.get("op")))
 
 
-def judge(tool: ModuleType, program: Path, patience: float) -> list[str]:
-    """The marks of one tool on one program. One that begins with `trouble` says why there is none."""
+def judge(tool: ModuleType, program: Path, patience: float) -> dict[str, list[str]]:
+    """The marks of one tool on one program, by row. One that begins with `trouble` says why there is none."""
     truth = json.loads((program / "truth.json").read_text())
     try:
         said, _ = listen(tool, program / "faulty.py", patience)
         twin, exit_code = listen(tool, program / "healthy.py", patience)
     except Exception as error:  # whatever a tool does, the others still have their turn
-        return [f"trouble: {type(error).__name__}: {error}"]
+        return {title: [f"trouble: {type(error).__name__}: {error}"] for title in titles(tool)}
+    return {title: marks(said[title], twin[title], exit_code, truth) for title in titles(tool)}
+
+
+def marks(said: Said, twin: Said, exit_code: int, truth: dict[str, Any]) -> list[str]:
+    """
+    >>> marks({"words": "x"}, {"words": "y"}, 0, {})
+    ['false alarm']
+    """
     if twin is not None:
         return ["false alarm"]
     if exit_code:
         return [f"trouble: the healthy program ends with exit {exit_code} under it"]
     if said is None:
         return []
-    marks = ["named"] * named(said, truth) + ["located"] * located(said, truth)
-    return ["detected", *marks, *(["named and located"] if len(marks) == 2 else [])]
+    right = ["named"] * named(said, truth) + ["located"] * located(said, truth)
+    return ["detected", *right, *(["named and located"] if len(right) == 2 else [])]
 
 
 COLUMNS = ("detected", "named", "located", "named and located", "false alarm")
 
 
-def table(found: list[ModuleType], missing: list[str], marks: dict[tuple[str, str], list[str]]) -> str:
-    """The Markdown that goes into the page."""
-    rows = [["tool", "programs", *COLUMNS], ["---"] * (len(COLUMNS) + 2)]
-    left_out = list(missing)
-    for tool in found:
-        mine = [got for (title, _), got in marks.items() if title == tool.TITLE]
+def table(found: list[ModuleType], missing: list[str], scored: dict[tuple[str, str], list[str]], old: str = "") -> str:
+    """The Markdown that goes into the page. Rows of the table there is stay, where their tool was not run now."""
+    rows, left_out = {}, list(missing)
+    for title in (title for tool in found for title in titles(tool)):
+        mine = [got for (row, _), got in scored.items() if row == title]
         troubles = [mark for got in mine for mark in got if mark.startswith("trouble")]
         counts = Counter(mark for got in mine for mark in got)
         if len(mine) > len(troubles):
-            rows.append([tool.TITLE, str(len(mine) - len(troubles)), *(str(counts[column]) for column in COLUMNS)])
+            rows[title] = [str(len(mine) - len(troubles)), *(str(counts[column]) for column in COLUMNS)]
         if troubles:
             reason = troubles[0].removeprefix("trouble: ")
-            left_out.append(f"{tool.TITLE}: {len(troubles)} programs could not be scored ({reason})")
-    text = "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+            left_out.append(f"{title}: {len(troubles)} programs could not be scored ({reason})")
+    cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in old.splitlines() if line[:1] == "|"]
+    before = {row[0]: row[1:] for row in cells[2:] if len(row) == len(COLUMNS) + 2}
+    lines = [["tool", "programs", *COLUMNS], ["---"] * (len(COLUMNS) + 2)]
+    lines += [[title, *row] for title, row in sorted({**before, **rows}.items(), key=lambda row: row[0][:2] == "**")]
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
     if left_out:
         text += "\nLeft out:\n\n" + "\n".join(f"- {line}" for line in left_out) + "\n"
     return text
@@ -185,20 +210,21 @@ def main() -> None:
     if not programs:
         raise SystemExit(f"{given.programs}: no folder with a truth.json in it")
     found, missing = tools(given.tool)
-    marks = kept(given.keep)
+    scored = kept(given.keep)
     for program in programs:
         for tool in found:
-            key = tool.TITLE, program.name
-            if key not in marks:
-                marks[key] = judge(tool, program, given.patience)
-                print(f"{program.name:28s} {tool.TITLE:60s} {', '.join(marks[key]) or 'silent'}", flush=True)
+            if all((title, program.name) in scored for title in titles(tool)):
+                continue
+            for title, got in judge(tool, program, given.patience).items():
+                scored[title, program.name] = got
+                print(f"{program.name:28s} {title:60s} {', '.join(got) or 'silent'}", flush=True)
                 if given.keep is not None:
                     with given.keep.open("a") as file:
-                        print(json.dumps({"tool": key[0], "program": key[1], "marks": marks[key]}), file=file)
-    text = table(found, missing, marks)
-    print("\n" + text)
+                        print(json.dumps({"tool": title, "program": program.name, "marks": got}), file=file)
+    old = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
+    print("\n" + table(found, missing, scored))
     if given.write:
-        page_tables.write(PAGE, BEGIN, END, text)
+        page_tables.write(PAGE, BEGIN, END, table(found, [], scored, old))
 
 
 if __name__ == "__main__":
