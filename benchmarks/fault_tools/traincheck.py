@@ -64,7 +64,7 @@ def told(folder: Path, errors: str, fresh: bool) -> dict[str, Any] | None:
     all_of_it = json.dumps(violated)
     return {
         "words": " ".join(text(one) for one in violated),
-        "op": " ".join(re.findall(r"torch[\w.]*\.(\w+)", " ".join(text(one) for one in violated))),
+        "op": " ".join(re.findall(r"[\w.]+(?=\(\))", " ".join(text(one) for one in violated))),
         "parameter": re.findall(r'"(?:var_name|attributes.name)": "([\w.]+)"', all_of_it)[:1],
     }
 
