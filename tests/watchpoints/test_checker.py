@@ -213,8 +213,20 @@ def test_tolerances_that_were_not_counted_are_said_unless_the_count_decides():
     weight = tensor(kind="weight")
     assert [hit.watchpoint for hit in Training(watching(loose), weight).step(updated(1e-9, moved=0))] == [1]
     assert Training(watching(tight), weight).step(updated(1e-3, moved=5)) == []
-    (hit,) = Training(watching(tight), weight).step(updated(1e-9, moved=0))
+    (hit,) = Training(watching("WNC(rtol=1e-9, atol=1e-10) on *"), weight).step(updated(1e-9, moved=0))
     assert (hit.error, hit.note) == ("no_value", "the change was counted with rtol 1e-05 and atol 1e-08")
+
+
+def test_the_largest_change_decides_an_absolute_tolerance_that_was_not_counted():
+    weight = tensor(kind="weight")
+    for spec_, change, error in (
+        ("WNC(rtol=0, atol=1e-2) on *", updated(1e-3, moved=5), [None]),
+        ("WNC(rtol=0, atol=1e-4) on *", updated(1e-3, moved=5), []),
+        ("WNC(rtol=0, atol=1e-12) on *", updated(1e-9, moved=0), []),
+        ("WNC(rtol=0.1, atol=1e-2) on *", updated(1e-3, moved=5), [None]),
+        ("WNC(rtol=0.1, atol=1e-4) on *", updated(1e-3, moved=5), ["no_value"]),
+    ):
+        assert [hit.error for hit in Training(watching(spec_), weight).step(change)] == error, spec_
 
 
 class Failing(Condition):

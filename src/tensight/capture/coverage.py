@@ -47,7 +47,7 @@ def coverage_line(coverage: Coverage) -> str:
     """One line for the terminal.
 
     >>> coverage_line(Coverage(models=("net (Net)",), optimizers=("Adam",), tensors=10, watched=10))
-    'found net (Net), Adam; watching 10 of 10 tensors'
+    'coverage: found net (Net), Adam; watching 10 of 10 tensors'
     """
     found = [
         *coverage.models,
@@ -58,7 +58,8 @@ def coverage_line(coverage: Coverage) -> str:
         *coverage.schedulers,
     ]
     shown = found[:8] + ([f"{len(found) - 8} more"] if len(found) > 8 else [])
-    line = f"found {', '.join(shown) or 'no model yet'}; watching {coverage.watched} of {coverage.tensors} tensors"
+    line = f"coverage: found {', '.join(shown) or 'no model yet'}; "
+    line += f"watching {coverage.watched} of {coverage.tensors} tensors"
     for gap in coverage.gaps:
         line += f"; not {gap.what}: {gap.reason}" + (f" ({gap.remedy})" if gap.remedy else "")
     return line

@@ -53,7 +53,7 @@ def check(
     if as_json:
         from tensight.runs.report import hit_rows
 
-        print_json({"hits": hit_rows(hits), "lost": list(opened.lost)})
+        print_json({"hits": hit_rows(hits, opened), "lost": list(opened.lost)})
         return
     print_lost("check", opened)
     several = len(opened.readers) > 1

@@ -97,6 +97,7 @@ def profile(
     tell_misplaced(program)
     folder = Settings(run_dir=run_dir, name=f"{program.name}-profile").folder().absolute()
     plan = Plan(warm=warm_up, clock=steps, trace=0 if clock_only else trace_steps, locate=0 if clock_only else 3)
+    report = None if report is None else report.absolute()  # the script may end in another directory
     with _output_to_errors():
         taken = take(program, folder, plan=plan, changes=changes, go_on=go_on)
     found = taken.profile

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
+from tensight.errors import SpecError
 from tensight.records import Hit
 from tensight.runs.words import matches, number, paragraph, table, within
 
@@ -55,14 +56,15 @@ class Hits(Sequence[Hit]):
     ) -> Hits:
         """Hits that fit everything that is given.
 
-        `condition` is a code ('TO'); `node` a glob on module or parameter, where a scope means all below it; `step` a
+        `condition` is a code or a name ('TO', 'tensor_overflow'); `node` a glob on module or parameter, where a scope means all below it; `step` a
         number or a range; `watchpoint` an id or a name.
         """
+        code = None if condition is None else _code(condition)
         wanted = step if step is None or isinstance(step, (int, range)) else frozenset(step)
         return Hits(
             hit
             for hit in self._hits
-            if (condition is None or hit.condition == condition)
+            if (code is None or hit.condition == code)
             and (kind is None or hit.kind == kind)
             and (rank is None or hit.rank == rank)
             and (network is None or hit.network == network)
@@ -86,6 +88,15 @@ class Hits(Sequence[Hit]):
         head = ("step", "rank", "condition", "kind", "node", "slot", "actual", "error", "note")
         more = f"{len(self) - _SHOWN} more" if len(self) > _SHOWN else ""
         return table(head, rows) + (paragraph(more) if more else "")
+
+
+def _code(condition: str) -> str:
+    from tensight.watchpoints.catalogue import find
+
+    try:
+        return find(condition).code
+    except SpecError:
+        return condition  # of somebody's own, who is not here
 
 
 def _values(hit: Hit) -> str:

@@ -128,7 +128,10 @@ def _counted(reader: Reader, checker: Checker, step: int, seen: Observation) -> 
         kept = reader.tensor(step, seen.tensor)
     except TensightError:
         return None
-    if kept is None or kept.array.size != seen.stats.count:
+    if kept is None:
+        return None
+    parts = 2 if kept.array.dtype.kind == "c" else 1  # real and imaginary parts are counted apart
+    if kept.array.size * parts != seen.stats.count:
         return None
     needs = checker.needs(reader.tensors[seen.tensor])
     return statistics(kept.array, Needs(ranges=needs.ranges)).within

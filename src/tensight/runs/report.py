@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tensight.runs.run import Run
 
 SCHEMA = 1
+_OF_CALLS = ("output", "activation", "module_input", "output_gradient", "input_gradient")
 
 
 def build(run: Run, *, muted: Collection[str] = ()) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def build(run: Run, *, muted: Collection[str] = ()) -> dict[str, Any]:
             "budget": info.budget,
             "budget_note": end.budget_note if end else "",
         },
-        "hits": hit_rows(run.hits),
+        "hits": hit_rows(run.hits, run),
         "findings": [_finding(finding) for finding in shown],
         "coverage": _whole(run.coverage),
         "replays": [_whole(replay) for replay in run.replays],
@@ -69,19 +70,22 @@ def write(run: Run, path: str | Path, *, muted: Collection[str] = ()) -> None:
     write_whole(path, text + "\n", "the report")
 
 
-def hit_rows(hits: Iterable[Hit]) -> list[dict[str, Any]]:
-    """Hits as the report holds them."""
-    return [_hit(hit) for hit in hits]
+def hit_rows(hits: Iterable[Hit], run: Run) -> list[dict[str, Any]]:
+    """Hits as the report holds them. Calls of a module that is called several times are 'path#0', 'path#1'."""
+    tensors = (info for reader in run.readers.values() for info in reader.tensors.values())
+    several = {(info.network, info.node) for info in tensors if info.call and info.node and info.kind in _OF_CALLS}
+    return [_hit(hit, several) for hit in hits]
 
 
-def _hit(hit: Hit) -> dict[str, Any]:
+def _hit(hit: Hit, several: Collection[tuple[str, str]]) -> dict[str, Any]:
+    called = hit.kind in _OF_CALLS and (hit.network, hit.node) in several
     return {
         "step": hit.step,
         "rank": hit.rank,
         "watchpoint": hit.name,
         "condition": hit.condition,
         "kind": hit.kind,
-        "node": hit.node,
+        "node": f"{hit.node}#{hit.call}" if called else hit.node,
         "slot": hit.slot,
         "actual": hit.actual,
         "threshold": hit.threshold,

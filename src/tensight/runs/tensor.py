@@ -84,8 +84,11 @@ def find(
 ) -> list[TensorInfo]:
     """Tensors meant by a node and slot, the best match first.
 
-    'output' means 'output.0' too, and 'weight.grad' the gradient of 'weight'. A node may name a call: 'block#1'.
+    'output' means 'output.0' too, and 'weight.grad' the gradient of 'weight'; of a parameter's own path, 'weight' and
+    'gradient' are meant as kinds. A node may name a call: 'block#0', 'block#1'.
     """
+    if node.endswith("#0"):
+        node, call = node.removesuffix("#0"), 0
     wanted_kind = kind
     if kind is None and slot.endswith(".grad"):
         slot, wanted_kind = slot.removesuffix(".grad"), "gradient"
@@ -97,7 +100,7 @@ def find(
             continue
         if call is not None and info.call != call:
             continue
-        exact = info.slot == slot
+        exact = info.slot == slot or (node == info.name and slot == info.kind)
         if not exact and not info.slot.startswith(slot + "."):
             continue
         forward = info.kind in _PARAMETER or "gradient" not in info.kind

@@ -15,7 +15,7 @@ from tensight.session.companions import companions
 from tensight.session.debugger import breakpoints
 from tensight.session.program import Outcome, Program
 from tensight.session.session import Companions, Session, ended_word, is_off
-from tensight.session.settings import Settings, rank, ranks
+from tensight.session.settings import Settings, forget_launch, rank, ranks
 from tensight.session.terminal import Terminal
 from tensight.watchpoints.plan import in_vain
 
@@ -41,6 +41,7 @@ def launch(
     if is_off():
         return Ending(program.run().exit_code)
     terminal = terminal or Terminal(rank=rank() if ranks() > 1 else 0)
+    report = None if report is None else report.absolute()  # the script may end in another directory
     session = Session(settings, terminal, companions)
     terminal.known = settings.muted
     terminal.in_vain = lambda: in_vain(settings.watchpoints, list(session.recorder.tensors.values()))
@@ -52,6 +53,8 @@ def launch(
         outcome = program.run()
     if os.getpid() != session.pid:
         return Ending(outcome.exit_code)  # a child that the script forked ends here; the run is its parent's
+    if ranks() > 1:
+        forget_launch(session.folder)
     try:
         return _finish(session, terminal, outcome, report)
     except Exception as error:  # whatever happens to us, the script's own exit code is passed on
@@ -82,7 +85,7 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
     count = ranks()
     try:
         # as recorded, by every rank: reading the run again costs little and shows that it can be read
-        run = open_run(session.folder)
+        run = open_run(session.named if session.named.absolute() == session.folder else session.folder)
         steps, count = run.step_count, reports.rank_count(run)
         findings = tuple(f for f in run.findings if f.key not in session.settings.muted and not f.muted)
         known = len(run.findings) - len(findings)
@@ -144,4 +147,4 @@ def _last_words(
     )
     made = f"{steps} step{'' if steps == 1 else 's'}" + (f" on {count} ranks" if count > 1 else "")
     terminal.line(f"{made}{early}{cost}; {verdict}{hits_in_words(hits)}")
-    terminal.line(f"recorded in {session.folder}; see it again: tensight view {session.folder}")
+    terminal.line(f"recorded in {session.named}; see it again: tensight view {session.named}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import subprocess
 from collections.abc import Sequence
 
@@ -36,11 +35,11 @@ class Reacting(Companion):
 class Notifying(Companion):
     """Runs the user's command on a finding, a stall and a crash (`--notify`): a JSON object is its standard input.
 
-    The command is started and not waited for.
+    The command is a line for the shell, so that `>> file` and pipes work. It is started and not waited for.
     """
 
     def __init__(self, command: str, folder: str) -> None:
-        self._command = shlex.split(command)
+        self._command = command
         self._folder = folder
         self._told: set[str] = set()
         self._started: list[subprocess.Popen[bytes]] = []
@@ -58,7 +57,7 @@ class Notifying(Companion):
 
     def tell(self, news: dict[str, object]) -> None:
         """Start the command with this news."""
-        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(self._command, shell=True, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         self._started.append(process)
         assert process.stdin is not None
         try:

@@ -53,7 +53,8 @@ class Session:
     ) -> None:
         self.settings = settings
         self.voice = voice
-        self.folder = settings.folder() if folder is None else folder
+        self.named = settings.folder() if folder is None else folder  # as the user knows it
+        self.folder = self.named.absolute()  # a script may change its directory and go on recording
         self.resumed = self._resumed()
         self.pid = os.getpid()
         self._recorder: Recorder | None = None

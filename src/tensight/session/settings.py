@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -78,7 +79,7 @@ class Settings:
     def _shared_folder(self) -> Path:
         """One folder for all ranks of a launch on this machine: the first makes it, the others read its name."""
         Path("runs").mkdir(exist_ok=True)
-        note = Path("runs") / f".launch-{os.getppid()}-{os.environ.get('MASTER_PORT', '')}"
+        note = Path("runs") / _note()
         try:
             handle = os.open(note, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
         except FileExistsError:
@@ -102,6 +103,18 @@ class Settings:
                 continue
             return folder
         raise UsageError("runs/: no free name is left; remove old runs or give --run-dir")
+
+
+def _note() -> str:
+    return f".launch-{os.getppid()}-{os.environ.get('MASTER_PORT', '')}"
+
+
+def forget_launch(folder: Path) -> None:
+    """Take away the note that told the ranks of a launch where their run goes, once every rank is there."""
+    note = folder.parent / _note()
+    with contextlib.suppress(OSError):
+        if all((folder / f"rank-{number}").exists() for number in range(ranks())):
+            note.unlink(missing_ok=True)
 
 
 def rank() -> int:

@@ -70,7 +70,7 @@ class Watching:
             script_exit=None,
             crash=crash_of(error) if crashed and error is not None else None,
         )
-        folder = self._session.folder
+        folder = self._session.named
         self._terminal.line(f"recorded in {folder}; see it again: tensight view {folder}")
 
     def steps(self, batches: Iterable[Batch]) -> Iterator[Batch]:

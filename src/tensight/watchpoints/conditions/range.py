@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tensight.errors import SpecError
-from tensight.records import Needs, Stats, Within
-from tensight.watchpoints.condition import Example, Setting
+from tensight.records import Needs, Stats, TensorInfo, Within
+from tensight.watchpoints.condition import QUIET, Example, History, Setting, Verdict
 from tensight.watchpoints.thresholds import Measure, Thresholds, max_min
 
 _SHARES = ("range_percentage_lt", "range_percentage_gt")
@@ -69,9 +69,22 @@ class _Range(Thresholds):
             return range_percentage(*bounds)
         return max_min
 
+    def judge(self, now: Stats, history: History, info: TensorInfo) -> Verdict:
+        verdict = super().judge(now, history, info)
+        if verdict is not QUIET:
+            return verdict
+        bounds = self._bounds()
+        if bounds is None or range_percentage(*bounds)(now) is not None:
+            return QUIET
+        note = f"the values in [{bounds[0]:g}, {bounds[1]:g}] were not counted, and the tensor was not kept"
+        return Verdict(error="no_value", note=note)
+
 
 def range_percentage(start: float, end: float) -> Measure:
-    """The percentage of finite values inside [start, end]; None where the pass did not count them."""
+    """The percentage of finite values inside [start, end]; None where the pass did not count them.
+
+    Smallest and largest value decide where all of them, or none, lie inside.
+    """
 
     def percentage(stats: Stats) -> float | None:
         finite = stats.count - stats.nan - stats.pos_inf - stats.neg_inf
@@ -79,6 +92,11 @@ def range_percentage(start: float, end: float) -> Measure:
             for within in stats.within:
                 if within.start == start and within.end == end:
                     return 100.0 * within.count / finite
+            if stats.min is not None and stats.max is not None:
+                if stats.min >= start and stats.max <= end:
+                    return 100.0
+                if stats.max < start or stats.min > end:
+                    return 0.0
         return None
 
     return percentage

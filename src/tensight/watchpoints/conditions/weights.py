@@ -143,6 +143,9 @@ class WeightNotChanged(Condition):
             return False
         if change.rtol >= rtol and change.atol >= atol and change.moved:
             return True
+        # The largest change decides alone where it is inside the absolute tolerance, or where there is no other.
+        if change.count == count and (change.abs_max <= atol or rtol == 0):
+            return change.abs_max > atol
         return None
 
     def gate(self, info: TensorInfo) -> Callable[[Stats], object]:
