@@ -1,8 +1,10 @@
-"""What somebody who knows only the documented words meets: scripts that move, modules called twice, names of conditions."""
+"""What somebody who knows only the documented words meets: scripts that move, names of calls and conditions."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shlex
 import time
 from collections.abc import Callable
@@ -10,10 +12,12 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import numpy as np
+import psutil
 import pytest
 
 import tensight
 from tensight.errors import NameNotFound
+from tensight.session import afterwards
 from tests.cli import programs
 
 Ran = CompletedProcess[str]
@@ -63,7 +67,8 @@ def twice(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.cli.conftest import tensight as run
 
     folder = written(tmp_path_factory.mktemp("twice"), TWICE)
-    ran = run(folder, *"run --no-page --steps 1 --report report.json --watch".split(), "TL(max_gt=-9) on output", "train.py")
+    words = ["run", "--no-page", "--steps", "1", "--report", "report.json", "--watch", "TL(max_gt=-9) on output"]
+    ran = run(folder, *words, "train.py")
     assert ran.returncode == 0, ran.stderr
     return folder
 
@@ -86,11 +91,47 @@ def test_a_script_that_changes_its_directory_is_recorded_where_it_was_started(
     assert (tmp_path / report["run"]["dir"]).samefile(tmp_path / folder)
 
 
-def test_a_script_that_changes_its_directory_and_fails_leaves_its_report(tmp_path: Path, run_tensight: Tensight) -> None:
+def test_a_script_that_changes_its_directory_and_fails_leaves_its_report(
+    tmp_path: Path, run_tensight: Tensight
+) -> None:
     written(tmp_path, "import os; os.makedirs('work'); os.chdir('work')\n" + programs.CRASH)
     ran = run_tensight(tmp_path, "run", "--no-page", "--report", "report.json", "train.py")
     assert ran.returncode == 1
     assert json.loads((tmp_path / "report.json").read_text())["run"]["ended"] == "failed"
+
+
+@pytest.mark.parametrize("end", ["os._exit(9)", "os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 15)", "os.abort()"])
+def test_a_run_that_is_killed_has_its_report(end: str, tmp_path: Path, run_tensight: Tensight) -> None:
+    written(tmp_path, f"{TWICE}\nimport os, sys; os.chdir('/'); {end}\n")
+    report = tmp_path / "report.json"
+    report.write_text("of an earlier run")
+    ran = run_tensight(tmp_path, "run", "--no-page", "--report", "report.json", "train.py")
+    assert ran.returncode in (9, -9, -15, -6)
+    run = json.loads(report.read_text())["run"]
+    assert (run["steps"], run["ended"], run["script_exit"]) == (3, "killed", None)
+
+
+def test_who_waits_for_the_end_of_a_run_goes_when_the_report_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    called_off = afterwards.attend(tmp_path, tmp_path / "report.json", ())
+    (own,) = waiting(tmp_path)
+    assert os.getpid() not in parents(own)
+    called_off()
+    wait_until(lambda: not waiting(tmp_path))
+    assert not (tmp_path / "report.json").exists()
+
+
+@pytest.mark.parametrize(("end", "code"), [("sys.exit(True)", 1), ("sys.exit(-1)", 255), ("sys.exit(256)", 0)])
+def test_the_report_holds_the_exit_code_that_the_shell_sees(
+    end: str, code: int, tmp_path: Path, run_tensight: Tensight
+) -> None:
+    written(tmp_path, f"{TWICE}\nimport sys; {end}\n")
+    ran = run_tensight(tmp_path, "run", "--no-page", "--report", "report.json", "train.py")
+    assert ran.returncode == code
+    run = json.loads((tmp_path / "report.json").read_text())["run"]
+    assert (run["script_exit"], run["ended"]) == (code, "failed" if code else "finished")
 
 
 def test_calls_of_a_module_that_is_called_several_times_have_names(twice: Path) -> None:
@@ -138,12 +179,31 @@ def test_ranges_are_judged_on_what_was_recorded_or_said_not_to_be(tmp_path: Path
             assert [hit.error for hit in bare.check(decided, nodes=on)] == [None, None]
 
 
+def wait_until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def waiting(folder: Path) -> list[psutil.Process]:
+    """Processes that wait for the end of a run in this folder."""
+    return [one for one in psutil.process_iter() if afterwards.__file__ in _command(one) and one.cwd() == str(folder)]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    with contextlib.suppress(psutil.Error):
+        return process.cmdline()
+    return []
+
+
+def parents(process: psutil.Process) -> list[int]:
+    return [one.pid for one in process.parents()]
+
+
 def test_a_note_is_written_by_a_shell(tmp_path: Path, run_tensight: Tensight) -> None:
     written(tmp_path, programs.CRASH)
     note = shlex.quote(str(tmp_path / "my note"))
     run_tensight(tmp_path, "run", "--no-page", "--notify", f"cat >> {note}; echo ' told' >> {note}", "train.py")
-    for _ in range(100):
-        if (tmp_path / "my note").exists() and "told" in (tmp_path / "my note").read_text():
-            break
-        time.sleep(0.1)
+    wait_until(lambda: (tmp_path / "my note").exists() and "told" in (tmp_path / "my note").read_text())
     assert json.loads((tmp_path / "my note").read_text().removesuffix(" told\n"))["what"] == "crash"

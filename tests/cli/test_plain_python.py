@@ -14,6 +14,7 @@ from tensight.runs import open_run
 from tests.cli import programs
 
 SERVER = "127.0.0.1:9"  # where nobody listens: a training needs no server
+IS_INSTALLED = "from tensight.session import plain; print(plain.installed())"
 
 
 def test_a_plain_script_is_one_run_in_a_virtual_environment(tmp_path: Path) -> None:
@@ -30,7 +31,9 @@ def test_a_plain_script_is_one_run_in_a_virtual_environment(tmp_path: Path) -> N
         )
 
     (tmp_path / "train.py").write_text(programs.HEALTHY)
+    assert run("-c", IS_INSTALLED).stdout == "False\n"
     assert str(site) in run("-m", "tensight", "serve", "--install-hook").stdout
+    assert run("-c", IS_INSTALLED).stdout == "True\n"
     ran = run("train.py", TENSIGHT_SERVER=SERVER)
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr.count("tensight: first step") == 1  # Python reads such a hook twice

@@ -46,7 +46,16 @@ def test_a_module_runs_as_with_dash_m(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("end", "code"),
-    [("sys.exit()", 0), ("sys.exit(7)", 7), ("sys.exit('no')", 1), ("1 / 0", 1), ("raise SystemExit(3)", 3)],
+    [
+        ("sys.exit()", 0),
+        ("sys.exit(7)", 7),
+        ("sys.exit(260)", 4),
+        ("sys.exit(-1)", 255),
+        ("sys.exit(True)", 1),
+        ("sys.exit('no')", 1),
+        ("1 / 0", 1),
+        ("raise SystemExit(3)", 3),
+    ],
 )
 def test_the_exit_code_is_the_scripts_own(tmp_path: Path, end: str, code: int) -> None:
     plain, ours = both(tmp_path, f"import sys\nprint('a')\n{end}\n")

@@ -40,9 +40,9 @@ def serve(
     Example:  tensight serve --port 8765
               tensight run --server 127.0.0.1:8765 train.py
     """
-    if install_hook or remove_hook:
-        from tensight.session import plain
+    from tensight.session import plain
 
+    if install_hook or remove_hook:
         place = plain.install() if install_hook else plain.uninstall()
         click.echo(f"{'installed' if install_hook else 'removed'}: {place}")
         if install_hook:
@@ -50,4 +50,6 @@ def serve(
         return
     from tensight import server
 
+    if not plain.installed():
+        click.echo("tensight: for plain `python` with TENSIGHT_SERVER: tensight serve --install-hook", err=True)
     server.serve(host, port, tls_cert=tls_cert, tls_key=tls_key, keep=Path(runs))

@@ -56,8 +56,8 @@ class Hits(Sequence[Hit]):
     ) -> Hits:
         """Hits that fit everything that is given.
 
-        `condition` is a code or a name ('TO', 'tensor_overflow'); `node` a glob on module or parameter, where a scope means all below it; `step` a
-        number or a range; `watchpoint` an id or a name.
+        `condition` is a code or a name ('TO', 'tensor_overflow'); `node` a glob on module or parameter, where a scope
+        means all below it; `step` a number or a range; `watchpoint` an id or a name.
         """
         code = None if condition is None else _code(condition)
         wanted = step if step is None or isinstance(step, (int, range)) else frozenset(step)

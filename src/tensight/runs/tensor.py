@@ -87,7 +87,7 @@ def find(
     'output' means 'output.0' too, and 'weight.grad' the gradient of 'weight'; of a parameter's own path, 'weight' and
     'gradient' are meant as kinds. A node may name a call: 'block#0', 'block#1'.
     """
-    if node.endswith("#0"):
+    if node.endswith("#0") and not any(node == info.node for info in tensors.values()):
         node, call = node.removesuffix("#0"), 0
     wanted_kind = kind
     if kind is None and slot.endswith(".grad"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from tensight.errors import TensightError
 from tensight.records import Finding
 from tensight.records.run import Ended
-from tensight.session import startup
+from tensight.session import afterwards, startup
 from tensight.session.companions import companions
 from tensight.session.debugger import breakpoints
 from tensight.session.program import Outcome, Program
@@ -48,6 +48,9 @@ def launch(
     session.start()
     if ranks() > 1:
         terminal.first_to_say = lambda words: _first_to_say(session.folder, words)
+    written = None
+    if report is not None and rank() == 0:
+        written = afterwards.attend(session.folder, report, settings.muted)
     startup.offer(session.folder, settings)
     with breakpoints():
         outcome = program.run()
@@ -60,6 +63,9 @@ def launch(
     except Exception as error:  # whatever happens to us, the script's own exit code is passed on
         terminal.failed("ending", error, again=False)
         return Ending(outcome.exit_code)
+    finally:
+        if written is not None:
+            written()
 
 
 def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path | None) -> Ending:

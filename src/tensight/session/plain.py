@@ -106,6 +106,11 @@ def _place() -> Path:
     return Path(sysconfig.get_path("purelib")) / HOOK
 
 
+def installed() -> bool:
+    """Whether scripts under plain `python` connect by the environment."""
+    return _place().is_file()
+
+
 def install() -> Path:
     """Put the hook into this Python environment, and say where."""
     place = _place()

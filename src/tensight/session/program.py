@@ -95,7 +95,7 @@ def _exit_code(stop: SystemExit) -> int:
     if stop.code is None:
         return 0
     if isinstance(stop.code, int):
-        return stop.code
+        return int(stop.code) & 0xFF  # as the system passes it on; True is a number too
     print(stop.code, file=sys.stderr)
     return 1
 
