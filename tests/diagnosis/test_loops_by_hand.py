@@ -78,6 +78,17 @@ def test_updates_by_hand_that_never_clear_gradients_are_named(passes: list[bool]
     assert [finding.fault for finding in engine.findings] == faults
 
 
+def test_updates_by_hand_that_keep_a_part_of_each_gradient_on_purpose_have_no_finding() -> None:
+    engine = Engine(on_error=lambda where, error: pytest.fail(f"{where}: {error!r}"))
+    engine.network(Network("net", "Net", (Module("", "Net"),), (Parameter("w", (4, 4), "float32"),)))
+    for step in range(30):
+        kept = Event("backward", part="net", values={"cleared": not step, "kept": bool(step)}, source=PASS_LINE)
+        loss = 1.4 - 0.02 * step
+        engine.step(StepRecord(step, float(step), 0.01, loss, losses=(loss,), depth=2, events=(kept,)))
+    engine.end(crashed=False)
+    assert engine.findings == []
+
+
 def learnt(bootstraps: bool) -> Run:
     run = Run()
     assert run.loss_values is not None
