@@ -176,7 +176,8 @@ class Backward:
         self._left = None
         if self.has_optimizer():
             return
-        smallest = _smallest(self.networks.models.get(self.watching.network))
+        model = self.networks.models.get(self.watching.network)
+        smallest = _smallest(model) if model is not None else None
         if smallest is not None and smallest.grad is not None:
             self._left = (weakref.ref(smallest), smallest.grad, _sample(smallest.grad))
 
@@ -185,10 +186,12 @@ class Backward:
 
         What was only forgotten lies there as the last pass left it.
         """
-        left, smallest = self._left, _smallest(model)
-        if left is None or smallest is None or smallest.grad is None or left[0]() is not smallest:
+        left = self._left
+        smallest = _smallest(model) if left is not None else None
+        if left is None or smallest is None:
             return False
-        return smallest.grad is not left[1] or _sample(smallest.grad) != left[2]
+        gradient = smallest.grad
+        return left[0]() is smallest and (gradient is not left[1] or _sample(gradient) != left[2])
 
     def _others(self, network: str) -> list[tuple[str, torch.Tensor, torch.Tensor | None, int, bool]]:
         """Of other networks with an optimizer: a parameter, its gradient before this pass, and whether that is empty.
@@ -323,7 +326,7 @@ class Backward:
 def _smallest(model: Any) -> torch.Tensor | None:
     """The smallest trained parameter that has a gradient; any other where none has one."""
     smallest = None
-    for held in () if model is None else model.parameters:
+    for held in model.parameters:
         tensor = held.ref()
         if tensor is None or not tensor.requires_grad:
             continue
