@@ -55,14 +55,14 @@ class WeightDecayTooLarge(Rule):
 
     @staticmethod
     def _nothing_left(case: Case, part: Part) -> tuple[str, float, int] | None:
-        """No layer holds anything any more, and the loss has stood still while they shrank: what it fell before that
+        """No layer holds anything any more, and the loss has stood still for half of the run: what it fell before that
         was the mean answer. One layer that holds on tells a network whose other layers are normalised.
         """
         shrunk = shrunk_layer(case, part, NOTHING)
         if shrunk is None or shrunk_layer(case, part, SHRUNK, share=1.0) is None:
             return None
-        since = case.loss.trend(since=shrunk[2])
-        return shrunk if since is not None and since.count >= 20 and since.fall <= 0.05 else None
+        since = case.loss.trend(since=max(shrunk[2], case.last_step // 2))
+        return shrunk if since is not None and since.count >= 8 and since.fall <= 0.05 else None
 
     def _say(
         self, part: Part, decay: float, rate: float, steps: int, shrunk: tuple[str, float, int], fall: float
