@@ -134,6 +134,25 @@ def test_a_rate_that_reaches_zero_halfway_is_named_since_then() -> None:
     assert (finding.fault, finding.since_step) == ("lr_is_zero", 30)
 
 
+def _slept(cut_at: int) -> Run:
+    """Two hundred steps of which few are watched: the first eighteen, two in the middle and the last ten."""
+    run = Run()
+    for at in (*range(18), 75, 76, *range(190, 200)):
+        run.step = at
+        run.lr = 0.01 * (0.9**at if cut_at == 0 else 1e-4 if at >= cut_at else 1)
+        run.train(1.4 - min(at, 8) / 100)
+    return run
+
+
+def test_a_schedule_stepped_too_often_is_named_in_a_training_that_is_watched_in_few_steps() -> None:
+    (finding,) = _slept(cut_at=0).end()
+    assert (finding.fault, finding.since_step) == ("lr_decays_too_fast", 66)
+
+
+def test_a_rate_that_falls_in_the_last_of_few_watched_steps_has_no_finding() -> None:
+    assert "lr_decays_too_fast" not in _slept(cut_at=190).faults()
+
+
 def test_a_schedule_stepped_too_often_is_named() -> None:
     run = Run()
     for at in range(100):

@@ -7,8 +7,19 @@ from typing import Any
 import pytest
 
 from tensight.diagnosis import Engine
-from tensight.records import Event, Module, Network, Parameter, Part, Source, StepRecord
-from tests.diagnosis.builders import Run
+from tensight.records import (
+    Event,
+    Finding,
+    Module,
+    Network,
+    Observation,
+    Parameter,
+    Part,
+    Source,
+    StepRecord,
+    TensorInfo,
+)
+from tests.diagnosis.builders import Run, stats
 
 PASS_LINE = Source("train.py", 43, "loss_g.backward()")
 BATCH_LINE = Source("train.py", 31, "batch = next_batch(64)")
@@ -76,6 +87,59 @@ def test_updates_by_hand_that_never_clear_gradients_are_named(passes: list[bool]
         engine.step(StepRecord(step, float(step), 0.01, loss, losses=(loss,), depth=2, events=tuple(events)))
     engine.end(crashed=False)
     assert [finding.fault for finding in engine.findings] == faults
+
+
+def test_updates_by_hand_that_keep_a_part_of_each_gradient_on_purpose_have_no_finding() -> None:
+    engine = Engine(on_error=lambda where, error: pytest.fail(f"{where}: {error!r}"))
+    engine.network(Network("net", "Net", (Module("", "Net"),), (Parameter("w", (4, 4), "float32"),)))
+    for step in range(30):
+        kept = Event("backward", part="net", values={"cleared": not step, "kept": bool(step)}, source=PASS_LINE)
+        loss = 1.4 - 0.02 * step
+        engine.step(StepRecord(step, float(step), 0.01, loss=loss, losses=(loss,), depth=2, events=(kept,)))
+    engine.end(crashed=False)
+    assert engine.findings == []
+
+
+def written_out(dead: bool, loss: float) -> list[Finding]:
+    """Twenty steps of a network of plain tensors: w1, a ReLU, w2, a bias that learns in any case."""
+    engine = Engine(on_error=lambda where, error: pytest.fail(f"{where}: {error!r}"))
+    line = Source("train.py", 12, "h = torch.relu(h @ w1)")
+    tensors = (
+        TensorInfo(0, "activation", "", "relu#0", shape=(64, 8), type="relu", op="relu", source=line),
+        TensorInfo(1, "gradient", "", "w1", shape=(8, 8), phase="backward"),
+        TensorInfo(2, "gradient", "", "bias", shape=(8,), phase="backward"),
+    )
+    for info in tensors:
+        engine.tensor(info)
+    for step in range(20):
+        value = 1.4 if not step else loss
+        sizes = (0.0, 0.0, 0.1) if dead else (0.5, 0.1, 0.1)
+        seen = tuple(
+            Observation(info.id, order, stats(size), "backward" if order else "forward")
+            for order, (info, size) in enumerate(zip(tensors, sizes, strict=True))
+        )
+        passed = Event("backward", part="", values={}, source=PASS_LINE)
+        engine.step(
+            StepRecord(
+                step, float(step), 0.01, loss=value, losses=(value,), depth=2, observations=seen, events=(passed,)
+            )
+        )
+    engine.end(crashed=False)
+    return engine.findings
+
+
+def test_a_dead_relu_among_plain_tensors_is_named_where_it_is_called() -> None:
+    (finding,) = written_out(dead=True, loss=1.2)
+    assert (finding.fault, finding.since_step, finding.where.line) == ("dead_relu", 0, 12)
+    assert "w1" in finding.why
+    assert "bias" not in finding.why
+
+
+@pytest.mark.parametrize(("dead", "loss"), [(False, 1.2), (True, 0.001)])
+def test_a_relu_among_plain_tensors_that_fires_or_has_nothing_left_to_lower_has_no_finding(
+    dead: bool, loss: float
+) -> None:
+    assert written_out(dead, loss) == []
 
 
 def learnt(bootstraps: bool) -> Run:

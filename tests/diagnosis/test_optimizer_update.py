@@ -178,6 +178,26 @@ def test_the_same_decay_has_no_finding_where_the_loss_falls() -> None:
     assert "weight_decay_too_large" not in _held_against_decay(0.4).faults()
 
 
+def _eaten(least: float, end: float, within: int) -> list[str]:
+    """Adam takes all layers but the last to nothing, the last to `least`, while the loss falls to `end` at first."""
+    run = Run(lr=0.003, optimizer="Adam", settings={"weight_decay": 0.3})
+    for at in range(120):
+        for layer in run.layers:
+            layer.weight = max(least if layer is run.layers[-1] else 1e-4, 0.2 * 0.9**at)
+            layer.update = 0.1
+        run.train(1.4 - (1.4 - end) * min(1.0, at / within))
+    return run.faults()
+
+
+def test_a_decay_that_leaves_only_the_mean_answer_is_named_though_the_loss_fell_to_it() -> None:
+    assert _eaten(1e-4, 0.9, within=14) == ["weight_decay_too_large"]
+
+
+def test_weights_that_shrink_have_no_finding_where_the_loss_fell_far_or_the_last_layer_holds_on() -> None:
+    assert "weight_decay_too_large" not in _eaten(1e-4, 0.1, within=40)
+    assert "weight_decay_too_large" not in _eaten(0.1, 0.9, within=14)
+
+
 def test_a_usual_decay_has_no_finding() -> None:
     run = Run(lr=0.1, settings={"weight_decay": 0.05})
     assert run.learn(60).faults() == []

@@ -11,7 +11,7 @@ import pytest
 
 from tests.networks.running import FULL, findings, programs
 
-SOME = ("cnn_augmented", "gan", "gpt_tied", "grad_scaler", "missing_values", "prices_scaled_inside")
+SOME = ("cnn_augmented", "gan", "gpt_tied", "grad_scaler", "missing_values", "momentum_by_hand", "prices_scaled_inside")
 CHOSEN = [program for program in programs("healthy") if FULL or program.stem in SOME]
 
 

@@ -58,7 +58,7 @@ class ByHand:
     """Steps of a loop that changes weights without an optimizer, by the first backward pass of each."""
 
     looked: int = 0
-    dirty: int = 0  # of which so many found gradients that the step before had used
+    dirty: int = 0  # of which so many found gradients as the step before had used them
     first_dirty: int = -1
     source: Source | None = None
 
@@ -67,7 +67,7 @@ class ByHand:
         if cleared is None:
             return
         self.looked += 1
-        if not cleared:
+        if not cleared and not event.values.get("kept"):
             self.dirty += 1
             self.source = event.source or self.source
             if self.first_dirty < 0:

@@ -11,7 +11,7 @@ from tensight.diagnosis.kept import Kept, abs_max
 from tensight.diagnosis.ledger import Entry
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE
-from tensight.diagnosis.words import called, median, number, where
+from tensight.diagnosis.words import called, median, number, some, where
 from tensight.records import Finding, Observation, TensorInfo
 
 DEAD_STEPS = 3  # observed steps in a row without one active unit
@@ -58,11 +58,17 @@ class DeadRelu(Rule):
         # what runs compiled shows its inside in a few steps only
         latest = latest or next((kept for kept in reversed(case.deep()) if shows_relu(kept)), None)
         if latest is None or case.trouble.first is not None:
-            return []
+            return
         steps: list[Kept] = []
         for at, (one, info) in enumerate(latest.forward()):
             if one.stats.zero < one.stats.count or not is_relu(info):
                 continue
+            if info.network not in case.networks:
+                found = self._among_tensors(case, one, info)
+                if found is None:
+                    continue
+                yield found
+                return
             steps = steps or [kept for kept in case.deep() if kept.forward()]
             before = self._before(case, latest, at, info.network)
             if before is None or self._lives_again(case, latest.step, before):
@@ -75,8 +81,40 @@ class DeadRelu(Rule):
             enough = DEAD_STEPS if one.stats.count >= 64 else 3 * DEAD_STEPS
             if sum(kept.step >= since for kept in steps) < enough:
                 continue
-            return [self._say(case, steps, info, before, since, last)]
-        return []
+            yield self._say(case, steps, info, before, since, last)
+            return
+
+    def _among_tensors(self, case: Case, one: Observation, info: TensorInfo) -> Finding | None:
+        """Of a network that is written out with plain tensors: there nobody knows which weight runs before which ReLU,
+        but those that a dead one cuts off get gradients of zero, and the others do not.
+        """
+        steps = [kept for kept in case.deep() if kept.last(one.tensor) is not None and kept.of_kind("gradient")]
+        since = self._since_when(steps, one.tensor) if steps else -1
+        dead = [kept for kept in steps if kept.step >= since]
+        if len(dead) < 3 * DEAD_STEPS:
+            return None
+        looked = [kept.of_kind("gradient") for kept in dead]
+        cut_off = [{other.name for seen, other in found if seen.stats.zero == seen.stats.count} for found in looked]
+        names = [other.name for _, other in looked[-1] if all(other.name in zero for zero in cut_off)]
+        if not names or not self._loss_stays(case):
+            return None
+        return self.finding(
+            f"all units of a {info.type} are dead",
+            confidence=0.9,
+            since_step=since,
+            where=where(info.source, op="relu"),
+            why=f"the {info.type} activation is zero for every unit and every sample since step {since}: it passes no"
+            f" gradient, {some(names)} get gradients of exactly zero and the units never fire again (dead ReLU)",
+            facts=[("share of zeros in the activation", 1.0), ("tensors with a gradient of zero", len(names))],
+            fix=("start biases near 0, lower the learning rate, or use LeakyReLU or GELU",),
+            confirm=("print (activation > 0).float().mean() after each ReLU",),
+            since=f"dead in every observed step from {since} on",
+        )
+
+    @staticmethod
+    def _loss_stays(case: Case) -> bool:
+        """Whether there is a loss left to lower: an output that rests at zero may be the right answer."""
+        return abs(case.loss.last) > 0.01 * abs(case.loss.first)
 
     @staticmethod
     def _since_when(steps: list[Kept], tensor: int) -> int:

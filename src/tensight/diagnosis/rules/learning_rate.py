@@ -386,9 +386,9 @@ class LrDecaysTooFast(Rule):
         )
         if upwards is not None:
             return [self._say_upwards(case, upwards, lr)]
-        if not final or case.steps < 40 or not 0 < lr.last < 1e-3 * lr.most:
-            return []
-        gone = next((step for step, value in lr.points if value < 1e-3 * lr.most), None)
+        if not final or case.updates < 40 or not 0 < lr.last < 1e-3 * lr.most:
+            return []  # steps that were slept through count: a fast training is watched in few of its own
+        gone = _crossed(lr, 1e-3 * lr.most)
         if gone is None or case.last_step - gone < 0.5 * case.last_step:
             return []
         trend = case.loss.trend(since=gone)
@@ -454,6 +454,19 @@ class LrDecaysTooFast(Rule):
             "A scheduler that is made for epochs but stepped after each batch does this",
             "call scheduler.step() once per epoch, or give it the number of steps instead of epochs",
         )
+
+
+def _crossed(rate: Series, limit: float) -> int | None:
+    """The step from which a rate lies below a limit; between two looks at it, it is taken to fall by equal shares."""
+    before: tuple[int, float] | None = None
+    for step, value in rate.points:
+        if value < limit:
+            if before is None or not value > 0 or step - before[0] <= 1:
+                return step
+            share = math.log(before[1] / limit) / math.log(before[1] / value)
+            return before[0] + math.ceil(share * (step - before[0]))
+        before = (step, value)
+    return None
 
 
 def _size_before(stats: Stats) -> float:

@@ -12,6 +12,8 @@ from tensight.records import Finding, Part
 
 SHRUNK = 0.1
 LEAK = 0.03  # of every weight in each update: what was learnt is gone after some thirty of them; usual is 1e-4 or less
+NOTHING = 0.02  # of their first size that is left of weights which carry nothing any more
+LITTLE = 0.6  # by which the loss may have fallen all the same: biases alone learn a mean
 LEAKS = 0.7  # of their first size that is left of weights then: gradients hold them off zero
 
 # these add the decay to the gradient and divide by its size: what counts is which of the two is larger
@@ -39,12 +41,28 @@ class WeightDecayTooLarge(Rule):
                 continue
             leaks = part.type not in ADAPTIVE and decay * rate >= LEAK and decay * rate * steps >= 3.0
             trend = case.loss.trend()
-            if trend is None or trend.fall > (0.3 if leaks else 0.1):
+            if trend is None:
                 continue
-            shrunk = shrunk_layer(case, part, LEAKS if leaks else SHRUNK)
+            if trend.fall <= (0.3 if leaks else 0.1):
+                shrunk = shrunk_layer(case, part, LEAKS if leaks else SHRUNK)
+            elif trend.fall <= LITTLE:
+                shrunk = self._nothing_left(case, part)
+            else:
+                continue
             if shrunk is not None:
                 findings.append(self._say(part, float(decay), float(rate), steps, shrunk, trend.fall))
         return findings
+
+    @staticmethod
+    def _nothing_left(case: Case, part: Part) -> tuple[str, float, int] | None:
+        """No layer holds anything any more, and the loss has stood still for half of the run: what it fell before that
+        was the mean answer. One layer that holds on tells a network whose other layers are normalised.
+        """
+        shrunk = shrunk_layer(case, part, NOTHING)
+        if shrunk is None or shrunk_layer(case, part, SHRUNK, share=1.0) is None:
+            return None
+        since = case.loss.trend(since=max(shrunk[2], case.last_step // 2))
+        return shrunk if since is not None and since.count >= 8 and since.fall <= 0.05 else None
 
     def _say(
         self, part: Part, decay: float, rate: float, steps: int, shrunk: tuple[str, float, int], fall: float
@@ -69,8 +87,8 @@ class WeightDecayTooLarge(Rule):
         )
 
 
-def shrunk_layer(case: Case, part: Part, below: float = SHRUNK) -> tuple[str, float, int] | None:
-    """The layer that shrank the most, when most of them did; and since when it was a half."""
+def shrunk_layer(case: Case, part: Part, below: float = SHRUNK, share: float = 0.6) -> tuple[str, float, int] | None:
+    """The layer that shrank the most, when most of them did (or all: share 1); and since when it was a half."""
     latest = case.latest(1)
     held = {name.partition(":")[2] for name in part.parameters}
     found, total = [], 0
@@ -91,6 +109,6 @@ def shrunk_layer(case: Case, part: Part, below: float = SHRUNK) -> tuple[str, fl
                     case.last_step,
                 )
                 found.append((entry.name, now.abs_mean / begin, half))
-    if not found or len(found) < 0.6 * total:
+    if not found or len(found) < share * total:
         return None
     return min(found, key=lambda one: one[1])

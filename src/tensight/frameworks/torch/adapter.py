@@ -88,7 +88,7 @@ class TorchAdapter:
         scaling = Scaling(watching, self.optimizers, patches)
         Modes(watching, self.networks, patches)
         Schedulers(watching, self.optimizers, patches)
-        Clipping(watching, self.optimizers, patches)
+        Clipping(watching, self.optimizers, patches, self.backward.gradients_changed)
         Loaders(watching, patches)
         self.calls.fed = losses.fed
         self.backward.scale_of = scaling.scale_of

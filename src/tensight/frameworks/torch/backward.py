@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -58,6 +59,8 @@ class Backward:
         self._walked: set[str] = set()
         self._resting: dict[str, Resting] = {}  # by network, those without an optimizer
         self._beside: list[tuple[str, torch.Tensor, torch.Tensor | None, int, bool]] = []
+        # the smallest parameter, its gradient as the last pass left it, and values of that
+        self._left: tuple[weakref.ref, torch.Tensor, tuple] | None = None
         self.has_optimizer: Callable[[], bool] = lambda: False
         updated = watching.probe("update by hand", self.weights_may_have_changed)
         self._bare = BareTensors(lambda: not self.networks.models and not self.has_optimizer(), updated, patches)
@@ -75,6 +78,7 @@ class Backward:
             if _is_compiling() or not watching.attached or _graph_task() != -1:
                 return original(tensors, *args, **kwargs)
             if watching.asleep:
+                self._left = None
                 # a plain loss is heard here: a call more is a microsecond of the training's
                 if type(tensors) is torch.Tensor and not tensors.dim() and tensors.is_cpu and tensors.dtype in _REAL:
                     watching.sink.loss(tensors.item())
@@ -114,6 +118,8 @@ class Backward:
         cleared = self._cleared(model) if watching.unzeroed or watching.gradients else None
         if cleared is not None:
             values["cleared"] = cleared
+            if not cleared and self._kept_on_purpose(model):
+                values["kept"] = True
             self._beside = self._others(watching.network)
         if cleared and watching.unzeroed:
             # by hand: `p.grad = None`, `p.grad.zero_()`
@@ -138,6 +144,7 @@ class Backward:
         scale, watching.scale = watching.scale, 1.0
         watching.backwards += 1
         self._reached(values)
+        self.gradients_changed()
         sink.event("backward", watching.network, values, user_source())
         self._remember_weights(scale)
         watching.stamp += 1
@@ -163,6 +170,28 @@ class Backward:
         if smallest.grad.is_sparse or smallest.device.type != "cpu":
             return None
         return not bool(local(smallest.grad).count_nonzero())
+
+    def gradients_changed(self, *_: object) -> None:
+        """Gradients are now as a backward pass, or clipping after it, has left them."""
+        self._left = None
+        if self.has_optimizer():
+            return
+        model = self.networks.models.get(self.watching.network)
+        smallest = _smallest(model) if model is not None else None
+        if smallest is not None and smallest.grad is not None:
+            self._left = (weakref.ref(smallest), smallest.grad, _sample(smallest.grad))
+
+    def _kept_on_purpose(self, model: Any) -> bool:
+        """Whether the program has changed gradients since: a momentum by hand keeps a part of them in .grad.
+
+        What was only forgotten lies there as the last pass left it.
+        """
+        left = self._left
+        smallest = _smallest(model) if left is not None else None
+        if left is None or smallest is None:
+            return False
+        gradient = smallest.grad
+        return left[0]() is smallest and (gradient is not left[1] or _sample(gradient) != left[2])
 
     def _others(self, network: str) -> list[tuple[str, torch.Tensor, torch.Tensor | None, int, bool]]:
         """Of other networks with an optimizer: a parameter, its gradient before this pass, and whether that is empty.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -125,9 +126,12 @@ class Schedulers:
 class Clipping:
     """Watches `clip_grad_norm_` and `clip_grad_value_`."""
 
-    def __init__(self, watching: Watching, optimizers: Optimizers, patches: Patches) -> None:
+    def __init__(
+        self, watching: Watching, optimizers: Optimizers, patches: Patches, changed: Callable[[], object]
+    ) -> None:
         self.watching = watching
         self.optimizers = optimizers
+        self._changed = changed  # called when gradients were clipped
         for name in ("clip_grad_norm_", "clip_grad_value_"):
             patches.wrap(torch.nn.utils.clip_grad, name, functools.partial(self._around, name=name))
             patches.set(torch.nn.utils, name, getattr(torch.nn.utils.clip_grad, name))
@@ -163,4 +167,5 @@ class Clipping:
                 values["norm"] = float(result)
         else:
             values = {"max_value": float(limit)}
+        self._changed()
         self.watching.sink.event("clip", part, values, user_source())
