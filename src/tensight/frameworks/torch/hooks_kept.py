@@ -13,6 +13,7 @@ from tensight.frameworks.source import is_user_file, user_source
 from tensight.frameworks.torch.networks import Networks
 from tensight.frameworks.torch.watching import Watching
 from tensight.records import Source
+from tensight.records.event import Value
 
 MANY = 10  # alive together, registered by one line in as many different steps
 _MOST_LINES = 32
@@ -62,7 +63,7 @@ class HooksKept:
         if len(alive) >= MANY:
             self._told.add(source)
             entry = self.networks.entries.get(owner) if isinstance(owner, nn.Module) else None
-            values = {
+            values: dict[str, Value] = {
                 "module": entry.path if entry is not None else None,
                 "owner": type(owner).__name__,
                 "since": alive[0][0],

@@ -13,6 +13,7 @@ from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import is_user_file, user_source
 from tensight.frameworks.torch.watching import Watching
 from tensight.records import Source
+from tensight.records.event import Value
 
 MANY = 10  # steps in which the same line seeded, and something was drawn before the network was called
 _MOST_LINES = 8
@@ -23,8 +24,8 @@ def _state(generator: str) -> int:
     if generator == "torch":
         return hash(torch.default_generator.get_state().numpy().tobytes())
     if generator == "numpy":
-        kind, keys, place, *_ = np.random.get_state()
-        return hash((kind, keys.tobytes(), place))  # type: ignore[union-attr]
+        state: Any = np.random.get_state()
+        return hash((state[1].tobytes(), state[2]))
     return hash(random.getstate())
 
 
@@ -78,7 +79,12 @@ class Reseeded:
             if not steps or steps[-1] != step:
                 steps.append(step)
             if len(steps) == MANY:
-                values = {"generator": generator, "seed": seed, "since": steps[0], "steps": step - steps[0] + 1}
+                values: dict[str, Value] = {
+                    "generator": generator,
+                    "seed": seed,
+                    "since": steps[0],
+                    "steps": step - steps[0] + 1,
+                }
                 self.watching.sink.event("reseeded", self.watching.network, values, source)
                 self._over = True
         if len(self._steps) > _MOST_LINES:
