@@ -210,3 +210,25 @@ def test_inputs_of_one_number_still_come_first() -> None:
     run = Run()
     run.input = constant(0.0)
     assert run.stall(60).faults() == ["constant_input"]
+
+
+def seeded(run: Run) -> Run:
+    values = {"generator": "torch", "seed": 0, "since": 1, "steps": 10}
+    line = Source("train.py", 12, "torch.manual_seed(0)")
+    run.learn(11)
+    run.train(0.4, events=[Event("reseeded", part="net", values=values, source=line), *run.events()])
+    return run
+
+
+def test_a_seed_in_the_loop_that_makes_every_batch_the_same_is_named() -> None:
+    (finding,) = seeded(Run()).learn(30, 0.4, 0.1).end()
+    assert (finding.fault, finding.where.line, finding.since_step) == ("batch_drawn_alike", 12, 1)
+    assert "torch.manual_seed(0)" in finding.why
+
+
+def test_a_seed_in_the_loop_that_leaves_batches_different_has_no_finding() -> None:
+    run = Run()
+    for at in range(12):
+        run.input = 1.0 + 0.01 * at
+        run.train(1.4 - 0.02 * at)
+    assert seeded(run).faults() == []

@@ -169,6 +169,16 @@ def test_a_training_that_waits_for_batches_of_its_own_points_to_the_line_that_ma
     assert (finding.fault, finding.where.line) == ("data_loading_starvation", 31)
 
 
+@pytest.mark.parametrize("code", ["x = data[i]", "x, y = torch.randn(32, 8), torch.randn(32, 1)", None])
+def test_a_loop_that_sleeps_or_logs_between_steps_does_not_wait_for_data(code: str | None) -> None:
+    run = Run()
+    run.seconds = 0.1
+    run.scalars["before_forward"] = 0.095
+    told = [Event("fed_by", part="net", source=Source("train.py", 31, code))] if code is not None else []
+    run.train(events=[*run.events(), *told])
+    assert run.learn(40).faults() == []
+
+
 @pytest.mark.parametrize(("steps", "faults"), [(10, ["penalty_without_gradient"]), (2, [])])
 def test_a_penalty_that_is_a_number_in_several_steps_is_named(steps: int, faults: list[str]) -> None:
     run = Run()

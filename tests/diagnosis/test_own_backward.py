@@ -35,3 +35,14 @@ def test_a_slope_that_is_a_little_softer_has_no_finding(end: float, differs: flo
 
 def test_one_look_is_not_enough() -> None:
     assert "custom_backward_wrong" not in course(1.4, 2.0, 1.0, looks=1).faults()
+
+
+def test_a_wrong_gradient_of_a_product_names_the_argument() -> None:
+    run = Run()
+    values = {"function": "Linear", "module": "fc1", "differs": 1.4, "opposite": 0.4, "argument": 1}
+    for at in range(60):
+        told = [Event("own_slope", part="net", values=values, source=LINE)] if at < 3 else []
+        run.train(1.4 - at / 60, events=[*told, *run.events()])
+    assert run.faults() == ["custom_backward_wrong"]
+    assert "matrix product" in run.engine.findings[0].why
+    assert "tensor 2 of its arguments" in run.engine.findings[0].why

@@ -66,3 +66,13 @@ def test_a_reason_that_lies_in_another_file_does_not_move_the_place() -> None:
         compiles(run, again, reason="0/6: n == 6     # n += 1  # torch/nn/other.py:9 in forward")
     (finding,) = [finding for finding in run.end() if finding.fault == "recompilation_storm"]
     assert finding.where.line == 12
+
+
+def test_hooks_that_pile_up_are_named_where_they_are_registered() -> None:
+    values = {"module": "lstm", "owner": "LSTM", "since": 1, "alive": 10}
+    line = Source("train.py", 40, "model.lstm.register_forward_hook(save)")
+    run = Run().learn(12)
+    run.train(2.0, events=[Event("hooks_kept", part="net", values=values, source=line), *run.events()])
+    (finding,) = run.learn(20).end()
+    assert (finding.fault, finding.category, finding.since_step) == ("hooks_pile_up", "resource", 1)
+    assert (finding.where.line, finding.where.module) == (40, "lstm")

@@ -95,6 +95,68 @@ def test_nothing_is_told_where_another_backward_is_meant_or_cannot_be_compared(
     assert told(watch, function, *more) == []
 
 
+class Linear(torch.autograd.Function):
+    """y = x @ w.T + b; `kind` is what its backward does."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, kind: str) -> torch.Tensor:
+        ctx.save_for_backward(x, w)
+        ctx.kind = kind
+        return (x @ w.sign().T if kind == "binary" else x @ w.T) + b
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        x, w = ctx.saved_tensors
+        shape, x, grad = x.shape, x.flatten(0, 1), grad.flatten(0, 1)
+        to_x = grad @ w.T if ctx.kind == "not turned" else grad @ w
+        to_w = x.T @ grad if ctx.kind == "turned" else grad.T @ x
+        if ctx.kind == "sign":
+            to_w = -to_w
+        if ctx.kind == "thinned":  # only the larger half goes on, and twice of it
+            to_w = 2 * to_w * (to_w.abs() > to_w.abs().median())
+        return to_x.reshape(shape), to_w, grad.sum(0), None
+
+
+class Feedback(torch.autograd.Function):
+    """Errors go back through fixed random weights, as some do on purpose."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, w: torch.Tensor, back: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, back)
+        return x @ w.T
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        x, back = ctx.saved_tensors
+        return grad @ back, grad.flatten(0, 1).T @ x.flatten(0, 1), None
+
+
+def products(watch: Watch, function: Any, *more: Any) -> list[dict]:
+    sink = watch()
+    x = torch.randn(4, 16, 12).requires_grad_()
+    w = torch.randn(12, 12).requires_grad_()
+    (function.apply(x * 1.0, w, *more) * torch.randn(4, 16, 12)).sum().backward()
+    assert sink.failures == []
+    return sink.kinds("own_slope")
+
+
+@pytest.mark.parametrize(("kind", "argument", "opposite"), [("not turned", 0, 0.3), ("turned", 1, 0.2), ("sign", 1, 1)])
+def test_a_product_with_a_wrong_gradient_is_told(watch: Watch, kind: str, argument: int, opposite: float) -> None:
+    (found,) = products(watch, Linear, torch.zeros(12).requires_grad_(), kind)
+    assert (found["function"], found["argument"]) == ("Linear", argument)
+    assert found["differs"] > 0.9
+    assert found["opposite"] >= opposite
+
+
+@pytest.mark.parametrize("kind", ["right", "binary", "thinned"])
+def test_a_product_with_its_own_gradient_or_another_on_purpose_is_not_told(watch: Watch, kind: str) -> None:
+    assert products(watch, Linear, torch.zeros(12).requires_grad_(), kind) == []
+
+
+def test_errors_that_go_back_through_weights_of_their_own_are_not_told(watch: Watch) -> None:
+    assert products(watch, Feedback, torch.randn(12, 12)) == []
+
+
 def test_apply_is_as_before_when_nobody_watches_any_more(watch: Watch) -> None:
     assert "own_slopes" not in torch.autograd.Function.apply.__func__.__code__.co_filename
     watch()

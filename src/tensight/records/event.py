@@ -39,6 +39,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       cut, permuted, stranger, graph_alive, loaded, fed_by   lines of code that rules about wiring and data point to
       agreement        part=Part of kind 'agreement'; update, step, sums, late: what ranks should hold alike
       replicas_differ  part=network; kind, name, step, others, ranks, agreed, words: what they do not
+      hooks_kept       part=network; module, owner, since, alive: hooks that one line adds in every step
+      reseeded         part=network; generator, seed, since, steps: seeded alike in every step, and drawn from after it
       compile          part=network; a graph was captured: graphs, breaks, recompiles (so far), frame, again, reason
     """
 

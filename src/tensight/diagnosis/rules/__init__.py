@@ -22,6 +22,7 @@ from tensight.diagnosis.rules.data import (
     SortedByClass,
 )
 from tensight.diagnosis.rules.data_course import (
+    BatchDrawnAlike,
     OutlierBatch,
     SameBatchEveryStep,
     StoredDataChanges,
@@ -43,6 +44,7 @@ from tensight.diagnosis.rules.evaluation import TrainModeInEvaluation
 from tensight.diagnosis.rules.frozen_statistics import FrozenStatisticsMove
 from tensight.diagnosis.rules.gradient_flow import DeadRelu, ExplodingSignal
 from tensight.diagnosis.rules.guides import AverageBackwards, AverageLost, GuideInTrainingMode
+from tensight.diagnosis.rules.hooks import HooksPileUp
 from tensight.diagnosis.rules.initialisation import ConstantInit, HugeInit, ZeroInit
 from tensight.diagnosis.rules.labels import ConstantLabels
 from tensight.diagnosis.rules.language import PaddingNotIgnored, TargetsNotShifted
@@ -149,6 +151,7 @@ RULES: tuple[type[Rule], ...] = (
     ScaleKeepsFalling,
     ClipBeforeUnscale,
     GraphRetained,
+    HooksPileUp,
     RecompilationStorm,
     DdpWrapperBypassed,
     CollectivesOutOfOrder,
@@ -165,6 +168,7 @@ RULES: tuple[type[Rule], ...] = (
     DuplicateSamples,
     StoredDataChanges,
     SameBatchEveryStep,
+    BatchDrawnAlike,
     TargetNotNormalised,
     OutlierBatch,
     ClearedBeforeStep,

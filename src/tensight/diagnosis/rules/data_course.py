@@ -11,7 +11,7 @@ from tensight.diagnosis.kept import Kept, abs_max
 from tensight.diagnosis.losses import REGRESSION_LOSSES
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE, given_outside, replay_of
-from tensight.diagnosis.words import median, number, plural, where
+from tensight.diagnosis.words import at, median, number, plural, where
 from tensight.records import Finding
 
 DRIFT = 3.0  # times, from the first to the last part of a run
@@ -19,6 +19,9 @@ SEEN_DRIFT = 1.3  # where what is stored was seen to be written to; each worker 
 PARTS = 4
 JUMP = 50.0  # times the usual largest value
 LARGE_TARGET = 1e3
+SEEDED = 10  # times the same seed, in as many steps
+ALL_OF = 0.8  # of the steps between the first and the last of them
+FEW_ALIKE = 4  # steps with the same inputs
 
 
 class StoredDataChanges(Rule):
@@ -111,6 +114,54 @@ class SameBatchEveryStep(Rule):
                 ],
                 fix=("loop over the loader itself: for x, y in loader",),
             )
+
+
+class BatchDrawnAlike(Rule):
+    """A generator that is seeded anew before each batch is drawn."""
+
+    fault = "batch_drawn_alike"
+    category = "data"
+    finds = "A seed that is set again in every step before the batch is drawn, so that each step has the same batch."
+    evidence = ("seeds set in the loop, and whether numbers were drawn after them", "inputs of each step, compared")
+    every = 10
+
+    def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        for _, event in case.noted.of("reseeded"):
+            since, steps, seed = (event.values.get(name) for name in ("since", "steps", "seed"))
+            if not isinstance(since, int) or not isinstance(steps, int) or steps > SEEDED / ALL_OF:
+                continue
+            alike = self._alike(case, since)
+            if alike < FEW_ALIKE:
+                continue
+            name = {"torch": "torch.manual_seed", "numpy": "np.random.seed", "random": "random.seed"}
+            call = f"{name.get(str(event.values.get('generator')), 'seed')}({seed})"
+            yield self.finding(
+                "every step draws the same batch: the seed is set again in the loop",
+                confidence=0.92,
+                since_step=since,
+                where=where(event.source, network=event.part or None),
+                why=f"{call} is called in each step{at(event.source)}, and random numbers are drawn after it before the"
+                f" network is called: every step repeats the same draws. The input of the network was identical in all"
+                f" {alike} steps from step {since} on that were looked at, so it trains on one and the same batch (with"
+                " the same noise) again and again, learns it by heart, and sees nothing else of the data",
+                facts=[("steps with identical inputs", alike), ("seed", seed), ("first step", since)],
+                fix=("set the seed once, before the loop",),
+                confirm=("print the sum of the inputs of two steps: it is the same",),
+            )
+            return
+
+    @staticmethod
+    def _alike(case: Case, since: int) -> int:
+        """How many steps had the very same inputs; 0 where one had others."""
+        seen: set[tuple[object, ...]] = set()
+        count = 0
+        for kept in case.deep():
+            fed = [one for one, _ in kept.of_kind("input") if one.phase == "forward" and one.stats.count > 1]
+            if kept.step <= since or not fed:
+                continue
+            seen.add(tuple((one.tensor, one.stats.min, one.stats.max, one.stats.mean, one.stats.std) for one in fed))
+            count += 1
+        return count if len(seen) == 1 else 0
 
 
 class TargetNotNormalised(Rule):

@@ -52,23 +52,37 @@ class OwnBackwardWrong(Rule):
     def _say(self, case: Case, looks: list[tuple[int, Event]], differs: float, opposite: float) -> Finding:
         step, event = looks[0]
         function, module = str(event.values.get("function")), str(event.values.get("module") or "")
+        argument = event.values.get("argument")
         against = (
-            f", and on {number(100 * opposite)} % of that way it has the opposite sign: the weights before it are moved"
-            " the wrong way"
+            f", and {number(100 * opposite)} % of it has the opposite sign: weights before it are moved the wrong way"
             if opposite >= OPPOSITE
             else ""
         )
+        if isinstance(argument, int):
+            how = (
+                f"Its forward is a matrix product, whose gradients are known: the one that its backward returns for"
+                f" tensor {argument + 1} of its arguments differs by {number(100 * differs)} % of the right one's size"
+                " and points elsewhere (an operand that is not transposed, one taken for the other, a lost sign)"
+            )
+        else:
+            how = (
+                "Compared with how its forward"
+                f" really rises and falls between neighbouring inputs, the slope that its backward multiplies gradients"
+                f" by is off by {number(100 * differs)} %"
+            )
         return self.finding(
             f"the hand-written backward of {function} gives wrong gradients",
             confidence=0.9,
             since_step=step,
             where=where(event.source, module=module, op=function, network=event.part),
-            why=f"{function} is a custom autograd.Function (called in {called(module)}). Compared with how its forward"
-            f" really rises and falls between neighbouring inputs, the slope that its backward multiplies gradients by"
-            f" is off by {number(100 * differs)} %{against}. So everything before it gets a gradient that is not the"
-            f" derivative of the loss ({plural(len(looks), 'call')} compared)",
+            why=f"{function} is a custom autograd.Function (called in {called(module)}). {how}{against}. So"
+            " everything before it gets a gradient that is not the derivative of the loss"
+            f" ({plural(len(looks), 'call')} compared)",
             facts=[
-                ("difference of slopes, share of the way of forward", differs),
+                (
+                    "difference of slopes, share of the way of forward" if argument is None else "share it is off by",
+                    differs,
+                ),
                 ("share with the opposite sign", opposite),
                 ("loss at first", case.loss.first),
                 ("loss now", case.loss.last),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from tensight.diagnosis.case import Case
@@ -12,6 +13,42 @@ from tensight.records import Finding
 SHARE = 0.8  # of a step's time
 SECONDS = 0.01  # less is not worth a word
 STEPS = 20
+
+
+# What draws or cuts out a batch of what is in memory.
+_QUICK = frozenset(
+    {
+        *(
+            "rand",
+            "randn",
+            "randint",
+            "randperm",
+            "normal",
+            "arange",
+            "ones",
+            "zeros",
+            "linspace",
+            "rand_like",
+            "split",
+        ),
+        *("randn_like", "chunk", "unbind", "stack", "cat", "to", "float", "long", "view", "reshape", "unsqueeze"),
+        *("squeeze", "range", "enumerate", "zip", "len", "flatten", "transpose", "permute", "roll", "size", "expand"),
+    }
+)
+
+
+def _takes_no_time(code: str) -> bool:
+    """Whether a line that makes a batch only draws numbers or picks from tensors.
+
+    >>> _takes_no_time("x, y = data[i], torch.randint(0, 4, (32,))"), _takes_no_time("x, y = next_batch(files)")
+    (True, False)
+    >>> _takes_no_time("for idx in torch.randperm(n).split(32):"), _takes_no_time("for x, y in stream:")
+    (True, False)
+    """
+    made = re.sub(r"^\s*for\b.*?\bin\b|^[^=]*?=(?!=)", "", code, count=1)
+    called = re.findall(r"([A-Za-z_]\w*)\s*\(", made)
+    picked = "[" in made
+    return set(called) <= _QUICK and (bool(called) or picked)
 
 
 class DataLoadingStarvation(Rule):
@@ -53,6 +90,8 @@ class DataLoadingStarvation(Rule):
             fix = "prepare batches in the background (a DataLoader with num_workers), or once before the training"
         told = case.noted.of("fed_by")
         made = told[0][1].source if told else None
+        if part is None and (made is None or _takes_no_time(made.code)):
+            return  # the loop waits, logs or plays between two steps: that is no input that comes late
         yield self.finding(
             "training waits for its data",
             confidence=0.86,

@@ -29,6 +29,7 @@ from tensight.frameworks.torch.created import Created
 from tensight.frameworks.torch.cuts import Cuts
 from tensight.frameworks.torch.feeding import Feeding
 from tensight.frameworks.torch.graphs import Graphs
+from tensight.frameworks.torch.hooks_kept import HooksKept
 from tensight.frameworks.torch.limits import Limits
 from tensight.frameworks.torch.loaders import Loaders
 from tensight.frameworks.torch.loading import Loading
@@ -44,6 +45,7 @@ from tensight.frameworks.torch.permuted import Permuted
 from tensight.frameworks.torch.reading import Reading
 from tensight.frameworks.torch.reordered import Reordered
 from tensight.frameworks.torch.replicas import Replicas, backend, position
+from tensight.frameworks.torch.reseeded import Reseeded
 from tensight.frameworks.torch.scaling import Scaling
 from tensight.frameworks.torch.schedules import Clipping, Schedulers
 from tensight.frameworks.torch.statistics import ORDINARY
@@ -112,11 +114,13 @@ class TorchAdapter:
         self.optimizers.before_step.append(casts.before_update)
         Limits(watching, patches)
         OwnSlopes(watching, patches)
+        HooksKept(watching, self.networks, patches)
+        self.calls.before_forward.append(watching.probe("seed", Reseeded(watching, patches).called))
         Agreeing(watching, patches)
         MovedAxes(watching, patches)
         self.optimizers.before_step.append(Symmetry(watching, self.networks).before_update)
         self.backward.on_root.append(Cuts(watching, self.networks).root)
-        self.backward.on_root += [Permuted(watching, patches).root, Reordered(watching, patches).root]
+        self.backward.on_root += [Permuted(watching, patches, losses.pair).root, Reordered(watching, patches).root]
         self.backward.on_root.append(Strangers(watching, self.networks).root)
         replicas = Replicas(watching, patches, self.networks)
         self.calls.before_forward.append(replicas.called)

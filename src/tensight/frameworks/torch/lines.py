@@ -10,6 +10,8 @@ from tensight.records import Source
 
 _FAR = 60  # lines to look back or ahead
 
+_NUMBERS = re.compile(r"\.(?:item|detach|tolist|numpy)\(|\.data\b|\b(?:float|int)\(")  # what keeps no graph
+
 Site = tuple[str, int, str]
 
 
@@ -33,18 +35,25 @@ def made_before(site: Site, called: str) -> Source | None:
 
 
 def kept_after(site: Site) -> Source | None:
-    """The line below `site` that keeps the value which `site` assigns: in a list, or in a sum."""
+    """The line below `site` that keeps what `site` assigns, or what is made of that: in a list, or in a sum."""
     file, line, function = site
-    found = re.match(r"\s*([A-Za-z_]\w*)\s*=[^=]", linecache.getline(file, line))
     text = linecache.getline(file, line)
+    found = re.match(r"\s*\(?([A-Za-z_][\w\s,]*?)\)?\s*=[^=]", text)
     if found is None:
         return source_of(file, line, function) if re.search(r"\.append\(|\+=", text) else None
-    name = found.group(1)
-    kept = re.compile(rf"(?:\.append\(|\+=|\]\s*=).*\b{name}\b(?!\.(?:item|detach|data)\b)")
+    names = set(re.findall(r"\w+", found.group(1)))
     for number in range(line + 1, line + _FAR):
         text = linecache.getline(file, number)
-        if kept.search(text):
+        if re.match(r"\s*(?:async\s+)?(?:def|class) ", text):
+            return None
+        if _NUMBERS.search(text) or names.isdisjoint(re.findall(r"(?<![.\w\"'])[A-Za-z_]\w*", text)):
+            continue
+        kept = re.search(r"(?:\.append\(|\+=|\]\s*=(?!=))(.*)", text)
+        if kept is not None and not names.isdisjoint(re.findall(r"(?<![.\w\"'])[A-Za-z_]\w*", kept.group(1))):
             return source_of(file, number, function)
+        made = re.match(r"\s*\(?([A-Za-z_][\w\s,]*?)\)?\s*=(?!=)", text)
+        if made is not None:
+            names |= set(re.findall(r"\w+", made.group(1)))
     return None
 
 

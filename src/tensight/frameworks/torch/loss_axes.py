@@ -16,6 +16,7 @@ _SAME_VALUES = _RESHAPES | {"clone", "to_copy", "alias", "contiguous", "squeeze"
 _SAME_AXES = frozenset({"clone", "to_copy", "alias", "neg", "mul", "div"})  # scaled or copied, its axes as they were
 _COPIES = frozenset({"clone", "to_copy", "alias"})
 _RAW = frozenset({"addmm", "linear", "mkldnn_linear", "convolution", "mm", "bmm", "mkldnn_convolution"})
+_MOST_CHOSEN = 1 << 20  # values of a mask that are looked at
 _NEAR = 96  # nodes around a loss that are looked at
 
 
@@ -99,11 +100,20 @@ def picked_across(root: torch.Tensor) -> dict[str, Value]:
     {'normalised_by': 'log_softmax', 'normalised_dim': 0, 'picked_dim': 1}
     >>> picked_across(-logits.log_softmax(1).gather(1, target).mean())
     {}
+    >>> right = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 1, 0], [1, 0, 0]])
+    >>> picked_across((logits.softmax(0) * right).sum()), picked_across((logits.softmax(1) * right).sum())
+    ({'normalised_by': 'softmax', 'normalised_dim': 0, 'picked_dim': 1}, {})
+    >>> picked_across((right * logits.softmax(0)).sum())["picked_dim"]
+    1
     """
     for node in near(root):
-        if operator(node) != "gather" or not node.next_functions:
+        if operator(node) not in ("gather", "mul") or not node.next_functions:
             continue
-        made = _before(node.next_functions[0][0], _SAME_AXES)
+        factor = "_saved_other"
+        first = node.next_functions[0][0]
+        if first is None and len(node.next_functions) > 1:  # what is multiplied comes second
+            factor, first = "_saved_self", node.next_functions[1][0]
+        made = _before(first, _SAME_AXES)
         name = "" if made is None else operator(made)
         if name == "log":  # log(softmax(x)) is as good
             made = _before(made.next_functions[0][0], _SAME_AXES)
@@ -111,10 +121,29 @@ def picked_across(root: torch.Tensor) -> dict[str, Value]:
         result = getattr(made, "_saved_result", None) if name in ("softmax", "log_softmax") else None
         if not isinstance(result, torch.Tensor):
             continue
-        over, along = _signed(made._saved_dim, result.dim()), _signed(node._saved_dim, result.dim())
+        over = _signed(made._saved_dim, result.dim())
+        if operator(node) == "gather":
+            along = _signed(node._saved_dim, result.dim())
+        else:
+            along = _one_hot_along(getattr(node, factor, None), result.shape, over)
         if over is not None and along is not None and over != along:
             return {"normalised_by": name, "normalised_dim": over, "picked_dim": along}
     return {}
+
+
+def _one_hot_along(chosen: Any, shape: torch.Size, over: int | None) -> int | None:
+    """The axis along which one place is 1 and all others are 0, behind the first; None where it is no such tensor.
+
+    >>> right = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 1, 0], [1, 0, 0]])
+    >>> _one_hot_along(right, right.shape, 0), _one_hot_along(torch.eye(3), torch.Size((3, 3)), 0)
+    (1, None)
+    """
+    if not isinstance(chosen, torch.Tensor) or chosen.shape != shape or chosen.dim() < 2 or over is None:
+        return None
+    if chosen.numel() > _MOST_CHOSEN or chosen.requires_grad or not ((chosen == 0) | (chosen == 1)).all():
+        return None
+    along = [axis for axis in range(chosen.dim()) if bool((chosen.sum(axis) == 1).all())]
+    return along[0] if len(along) == 1 and along[0] not in (0, over) else None
 
 
 def normalised_twice(root: torch.Tensor) -> dict[str, Value]:

@@ -71,6 +71,7 @@ class Losses:
         self.watching = watching
         self.activations = activations
         self._inputs: list[weakref.ref] = []  # what the network was fed last
+        self._target: weakref.ref | None = None  # of the last loss that was looked at
         self._tokens: list[torch.Tensor] = []  # and the whole numbers among it, in the first steps
         self._called = False  # a loss function was called since the last backward pass
         self._label: float | None = None  # the only one so far, of all classifications
@@ -163,6 +164,7 @@ class Losses:
             self._counted.look(function, result, target, source)
         if function not in PAIRED:  # what is true of a pair is not to be seen in one half of it
             fed = [tensor for ref in self._inputs if (tensor := ref()) is not None]
+            self._target = None if target is None else weakref.ref(target)
             self._probe.look(fed, target)
             self._pictures.look(fed, target)
         if watching.deep:
@@ -233,6 +235,11 @@ class Losses:
                 name: value for name, value in kwargs.items() if isinstance(value, (bool, int, float, str))
             }
             self.watching.sink.part(Part("loss", function, function, settings, source))
+
+    def pair(self) -> tuple[list[torch.Tensor], torch.Tensor | None]:
+        """What the network was fed last, and the target of the last loss that was looked at."""
+        fed = [tensor for ref in self._inputs if (tensor := ref()) is not None]
+        return fed, None if self._target is None else self._target()
 
     def fed(self, tensors: list[torch.Tensor]) -> None:
         """The network was called with these."""

@@ -3,7 +3,8 @@
 Nothing of the user's is called again. Of a function that works value by value, one step shows thousands of values, what
 became of each, and by how much its backward multiplied the gradient there: in order of the values, what forward rises
 by between two of them is the sum of slopes between them. Where forward has no slope of its own (round, sign, a copy of
-the input), another backward is meant, and nothing is said.
+the input), another backward is meant, and nothing is said. A function that is a matrix product is compared with what
+autograd gives for one (see `own_products`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 from tensight.frameworks.adapter import Array
 from tensight.frameworks.patches import Patches
 from tensight.frameworks.source import is_user_file, source_of
+from tensight.frameworks.torch.own_products import Product, product_of, wrong_gradient
 from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.watching import Watching, to_numpy
 from tensight.records import Source
@@ -71,6 +73,11 @@ class OwnSlopes:
         if self._looks.get(cls, 0) >= _LOOKS or getattr(node, "_forward_cls", None) is not cls:
             return
         tensors = [one for one in args if isinstance(one, torch.Tensor)]
+        product = product_of(tensors, result)
+        if product is not None:
+            self._looks[cls] = self._looks.get(cls, 0) + 1
+            self._compare(cls, node, len(tensors), product, result)
+            return
         like = [
             at
             for at, one in enumerate(tensors)
@@ -85,10 +92,7 @@ class OwnSlopes:
         watching = self.watching
         x, y = _few(given), _few(result)
         shape = result.shape
-        entry = watching.scopes[-1].entry if watching.scopes else None
-        module = "" if entry is None else entry.path
-        network = watching.network
-        step = watching.sink.step
+        module, network, step = self._place()
 
         def look(inputs: tuple, outputs: tuple) -> None:
             if len(inputs) != count or len(outputs) != 1 or watching.sink.step != step:
@@ -101,6 +105,33 @@ class OwnSlopes:
                 values = {"function": cls.__name__, "module": module, "differs": differs[0], "opposite": differs[1]}
                 watching.sink.event("own_slope", network, values, _backward_of(cls))
 
+        self._hook(node, look)
+
+    def _compare(self, cls: type, node: Any, count: int, product: Product, result: torch.Tensor) -> None:
+        watching = self.watching
+        shape = result.shape
+        module, network, step = self._place()
+
+        def look(inputs: tuple, outputs: tuple) -> None:
+            if len(inputs) != count or len(outputs) != 1 or watching.sink.step != step:
+                return
+            came = outputs[0]
+            wrong = wrong_gradient(product, inputs, came) if came is not None and came.shape == shape else None
+            if wrong is not None:
+                place, differs, opposite = wrong
+                values = {"function": cls.__name__, "module": module, "differs": differs, "opposite": opposite}
+                watching.sink.event("own_slope", network, values | {"argument": place}, _backward_of(cls))
+
+        self._hook(node, look)
+
+    def _place(self) -> tuple[str, str, int]:
+        """The module that calls, its network, the step."""
+        watching = self.watching
+        entry = watching.scopes[-1].entry if watching.scopes else None
+        return "" if entry is None else entry.path, watching.network, watching.sink.step
+
+    def _hook(self, node: Any, look: Any) -> None:
+        watching = self.watching
         seen = watching.probe("own backward", look)
 
         def hook(inputs: tuple, outputs: tuple) -> None:
