@@ -1,9 +1,10 @@
 """What watching takes of memory: the largest resident set of the same program, bare and watched.
 
-    python benchmarks/memory.py [--only gpt] [--times 3]
+    python benchmarks/memory.py [--only gpt] [--times 5]
 
-Each is a process of its own, taking turns; the smallest of several is shown, since where blocks happen to lie moves a
-peak by some megabytes. The networks are those of `benchmarks/overhead.py`.
+Each is a process of its own, taking turns. Where blocks happen to lie moves a peak by some megabytes, and by tens where
+activations are large: so the medians are compared, and beside them the range of the bare ones is shown. A difference
+that is smaller than this range is no difference. The networks are those of `benchmarks/overhead.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 
 PROGRAM = Path(__file__).parent / "programs" / "training.py"
 STEPS = {"gpt": 14, "resnet18": 14, "resnet18-cifar": 14, "lenet": 150, "mlp": 600}
@@ -39,17 +41,22 @@ def peak(name: str, options: list[str] | None) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=list(STEPS), action="append")
-    parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--times", type=int, default=5)
     given = parser.parse_args()
-    print("| network | peak, bare | watching adds | with rewind |\n| --- | --- | --- | --- |", flush=True)
+    print(
+        "| network | peak, bare | bare, from to | watching adds | with rewind |\n| --- | --- | --- | --- | --- |",
+        flush=True,
+    )
     for name in given.only or STEPS:
         seen: dict[str, list[float]] = {kind: [] for kind in KINDS}
         for _ in range(given.times):
             for kind, options in KINDS.items():
                 seen[kind].append(peak(name, options))
-        bare = min(seen["bare"])
-        cells = [f"{min(seen[kind]) - bare:.1f} MB ({100 * (min(seen[kind]) / bare - 1):.1f} %)" for kind in KINDS]
-        print(f"| {name} | {bare:.0f} MB | {cells[1]} | {cells[2]} |", flush=True)
+        bare = median(seen["bare"])
+        added = [median(peaks) - bare for kind, peaks in seen.items() if kind != "bare"]
+        cells = [f"{more:.1f} MB ({100 * more / bare:.1f} %)" for more in added]
+        spread = f"{min(seen['bare']):.0f} to {max(seen['bare']):.0f} MB"
+        print(f"| {name} | {bare:.0f} MB | {spread} | {cells[0]} | {cells[1]} |", flush=True)
 
 
 if __name__ == "__main__":

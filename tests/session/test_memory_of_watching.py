@@ -15,6 +15,7 @@ from tensight.frameworks.torch.loss_facts import facts
 from tensight.frameworks.torch.room import Room
 
 TRAINING = """
+import atexit
 import linecache
 import sys
 
@@ -31,17 +32,25 @@ for step in range(8):
     optimizer.step()
 print("READ", sorted(file for file in set(linecache.cache) - before if file != __file__))
 print("MODULES", *sorted(sys.modules))
+atexit.register(lambda: print("AT_END", *sorted(sys.modules)))
 """
 
 NOT_WANTED = (
     "websockets",
     "tensight.control.link",
+    "tensight.control.machine",
     "tensight.diagnosis.crashes",
+    "tensight.diagnosis.reasons",
+    "tensight.dump.settings",
+    "tensight.records.timing",
     "tensight.replay",
     "tensight.runs.report",
     "tensight.runs.run",
     "tensight.session.controlling",
     "tensight.session.stalling",
+    "tensight.store.remote",
+    "tensight.watchpoints.parser",
+    "tomllib",
 )
 
 
@@ -57,6 +66,12 @@ def test_a_plain_training_carries_neither_wire_nor_reader_nor_rewind(tmp_path: P
     modules = lines(tmp_path, "--no-rewind")["MODULES"].split()
     assert "tensight.capture.recorder" in modules
     assert [name for name in NOT_WANTED if name in modules] == []
+
+
+def test_what_explains_crashes_and_bad_operators_is_not_loaded_for_a_healthy_training_that_ends(tmp_path: Path) -> None:
+    modules = lines(tmp_path, "--no-rewind")["AT_END"].split()
+    assert "tensight.runs.run" in modules  # it is read again at the end
+    assert [name for name in ("tensight.diagnosis.crashes", "tensight.diagnosis.reasons") if name in modules] == []
 
 
 def test_with_rewind_it_carries_what_it_asked_for(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,14 +17,16 @@ from tensight.capture.deep import DeepSteps
 from tensight.cli.listening import listening
 from tensight.cli.misplaced import tell_misplaced
 from tensight.control.address import find
-from tensight.dump.settings import DumpSettings
+from tensight.dump.asking import ENVIRONMENT, asked
 from tensight.errors import TensightError, UsageError
 from tensight.records import Watchpoint
 from tensight.session.launch import Ending, launch
 from tensight.session.program import Program
 from tensight.session.session import is_off
 from tensight.session.settings import Settings, rank, ranks, size
-from tensight.store.remote import address
+
+if TYPE_CHECKING:
+    from tensight.dump.settings import DumpSettings
 
 REACTIONS = click.Choice(["pause", "stop", "continue"])
 
@@ -122,7 +125,7 @@ def run(
     program = Program(words[0], words[1:], module)
     program.check()
     tell_misplaced(program)
-    elsewhere = None if run_dir is None else address(run_dir)
+    elsewhere = _address(run_dir)
     if elsewhere is not None:
         run_dir = Settings(name=program.name).folder()
     if report is not None:
@@ -161,6 +164,15 @@ def run(
     with _living_at(elsewhere, run_dir):
         ending = launch(program, settings, report=report)
     _leave(_exit_code(ending, fail_on))
+
+
+def _address(run_dir: Path | None) -> str | None:
+    """Where else a run is to live, when what was given is no folder."""
+    if run_dir is None or ":" not in str(run_dir):
+        return None
+    from tensight.store.remote import address
+
+    return address(run_dir)
 
 
 def _check_report(report: Path) -> None:
@@ -214,13 +226,15 @@ def _watchpoints(specs: tuple[str, ...], file: Path | None) -> tuple[Watchpoint,
 
 def _dump(file: Path | None) -> DumpSettings | None:
     """What to dump, by the option or the environment; the folder is made ready."""
+    if file is None and not asked():
+        return None
     from tensight.dump import settings as dump_settings
 
     found = dump_settings.load(file) if file is not None else dump_settings.from_environment()
     if found is not None and not is_off():
         # before MindSpore's own variable is changed: processes that the script starts dump too
-        named = file or os.environ[next(name for name in dump_settings.ENVIRONMENT if os.environ.get(name))]
-        os.environ[dump_settings.ENVIRONMENT[0]] = str(Path(named).resolve())
+        named = file or os.environ[next(name for name in ENVIRONMENT if os.environ.get(name))]
+        os.environ[ENVIRONMENT[0]] = str(Path(named).resolve())
         from tensight.session import dumping
 
         dumping.prepare(found)

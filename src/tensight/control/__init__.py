@@ -19,10 +19,10 @@ from tensight.control.commands import (
     Step,
     Terminate,
 )
-from tensight.control.machine import Machine, State
 
 if TYPE_CHECKING:
     from tensight.control.link import Link
+    from tensight.control.machine import Machine, State
 
 __all__ = [
     "AddWatchpoint",
@@ -47,4 +47,9 @@ def __getattr__(name: str) -> object:
         from tensight.control.link import Link
 
         return Link
+    if name in ("Machine", "State"):
+        from tensight.control import machine
+
+        found: object = getattr(machine, name)
+        return found
     raise AttributeError(f"module 'tensight.control' has no attribute {name!r}")

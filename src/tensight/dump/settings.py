@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tensight.dump.asking import ENVIRONMENT
 from tensight.dump.choosing import Iterations, Kernels
 from tensight.errors import UsageError
 
-ENVIRONMENT = ("TENSIGHT_DUMP_CONFIG", "MINDSPORE_DUMP_CONFIG")
 DIAGNOSTICS = "MS_DIAGNOSTIC_DATA_PATH"
 MOST_BYTES = 1 << 20
 CATEGORIES = {

@@ -74,10 +74,13 @@ def _finish(session: Session, terminal: Terminal, outcome: Outcome, target: Path
     from tensight.runs import report as reports
     from tensight.runs.blocks import crash_block
     from tensight.runs.verdict import own_hits
-    from tensight.session.crashing import crash_of
 
     crashed = outcome.error is not None and not outcome.interrupted
-    crash = crash_of(outcome.error) if crashed and outcome.error is not None else None
+    crash = None
+    if crashed and outcome.error is not None:
+        from tensight.session.crashing import crash_of  # knows what errors mean: a large part of the code
+
+        crash = crash_of(outcome.error)
     stopped = bool(session.recorder.stopping)
     session.finish(
         ended_word(outcome.exit_code, interrupted=outcome.interrupted, stopped=stopped, crashed=crashed),

@@ -8,13 +8,15 @@ import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tensight.capture.budget import CREDIT
 from tensight.capture.deep import DeepSteps
-from tensight.dump.settings import DumpSettings
 from tensight.errors import UsageError
 from tensight.records import Level, Watchpoint
+
+if TYPE_CHECKING:
+    from tensight.dump.settings import DumpSettings
 
 Policy = Literal["pause", "stop", "continue"]
 Reaction = Literal["pause", "stop", "continue", "auto"]  # auto: pause while a page is connected, otherwise continue

@@ -11,12 +11,16 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tensight.dump import settings as dump_settings
+from tensight.dump import asking
 from tensight.session.companions import child_companions
 from tensight.session.session import Session, is_off
 from tensight.session.settings import Settings
 from tensight.session.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tensight.dump.settings import DumpSettings
 
 RUN = "TENSIGHT_RUN"  # the run directory that children write their parts to
 OPTIONS = "TENSIGHT_RUN_OPTIONS"
@@ -44,11 +48,19 @@ def begin() -> None:
         budget=float(options.get("budget", 5.0)),
         level=options.get("level", "watch"),
         on_leave=options.get("on_leave", "continue"),
-        dump=dump_settings.from_environment(),
+        dump=_dump(),
     )
     session = Session(settings, Terminal(quiet=True, findings=False), child_companions, folder=Path(folder))
     session.start()
     atexit.register(_end, session)
+
+
+def _dump() -> DumpSettings | None:
+    if not asking.asked():
+        return None
+    from tensight.dump import settings
+
+    return settings.from_environment()
 
 
 def _is_tensight(command: list[str]) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tensight.errors import DamagedError
 from tensight.files import replacing
-from tensight.store import links, remote
+from tensight.store import links
 
 Array = np.ndarray[Any, Any]
 
@@ -58,6 +58,8 @@ def read(path: Path, tensor: int) -> KeptTensor | None:
             array = file.get_tensor(str(tensor))
             dtype = (file.metadata() or {}).get(f"dtype.{tensor}", array.dtype.name)
     except FileNotFoundError:
+        from tensight.store import remote  # a training writes only
+
         if remote.fetch_missing(path):
             return read(path, tensor)
         linked = links.read(path, tensor)

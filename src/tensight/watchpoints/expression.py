@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from tensight.records import Needs, Stats, TensorInfo
 from tensight.watchpoints.condition import QUIET, Condition, History, Verdict, finite_note, unjudged
-from tensight.watchpoints.parser import Parser
 from tensight.watchpoints.statistics import STATISTICS
 
 
@@ -29,6 +28,8 @@ class Expression(Condition):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.expression = text.strip()
+        from tensight.watchpoints.parser import Parser  # most trainings are watched without an expression
+
         parsed = Parser(self.expression)
         self.history = parsed.history
         self._run = parsed.run

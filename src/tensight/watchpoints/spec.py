@@ -35,11 +35,6 @@ from tensight.watchpoints.expression import Expression
 from tensight.watchpoints.limits import LEAST
 from tensight.watchpoints.selectors import shortened
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 LONGEST = 5000
 LARGEST_FILE = 1 << 20
 MOST = 10_000
@@ -150,6 +145,11 @@ def _shown(value: float) -> str:
 
 def load(path: str | Path, first_id: int = 1) -> list[Watchpoint]:
     """Read all watchpoints of a TOML file; a SpecError names the file and the watchpoint that is wrong."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
     path = Path(path)
     try:
         raw = path.read_bytes()

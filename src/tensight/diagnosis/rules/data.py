@@ -9,7 +9,6 @@ from types import MappingProxyType
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.kept import Kept, abs_max
 from tensight.diagnosis.losses import CLASS_LOSSES, LossSite
-from tensight.diagnosis.reasons import operator_name
 from tensight.diagnosis.rule import Fact, Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE, bad_values, beside_values, fed_bad, given_outside, replay_of
 from tensight.diagnosis.words import bad_kind, median, number, plural, where
@@ -91,7 +90,11 @@ class NanInInput(Rule):
             ]
         # Bad values that no module has passed on came in beside the network, into the loss.
         unmoved = bool(bad.kept.forward()) and not bad.of_kind("output", "activation")
-        in_loss = replay is not None and given and operator_name(replay).endswith(("_loss", "cross_entropy"))
+        in_loss = False
+        if replay is not None and given:
+            from tensight.diagnosis.reasons import operator_name
+
+            in_loss = operator_name(replay).endswith(("_loss", "cross_entropy"))
         beside = fed == [] and batch is None and (unmoved or in_loss)
         target = beside or (info is not None and info.kind == "target")
         where_row = ""

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tensight.diagnosis.case import Case
-from tensight.diagnosis.reasons import Reason, explain, operator_name
 from tensight.diagnosis.reasons_names import NAMES
 from tensight.diagnosis.reasons_words import namespace
 from tensight.diagnosis.rule import Fact, Rule
 from tensight.diagnosis.trouble import BadStep
 from tensight.diagnosis.words import at, bad_kind, called, number, plural, where
 from tensight.records import Evidence, Finding, Observation, Replay, Source, Stats, TensorInfo, Where
+
+if TYPE_CHECKING:
+    from tensight.diagnosis.reasons import Reason
 
 # Faults that a value which is not finite may be named by.
 NONFINITE = frozenset({"nonfinite_value", *NAMES})
@@ -215,6 +218,8 @@ class NonFinite(Rule):
     # with the operator known
 
     def _replayed(self, case: Case, bad: BadStep, replay: Replay) -> Finding | None:
+        from tensight.diagnosis.reasons import explain, operator_name  # large, and a healthy training needs none of it
+
         why = explain(replay) or self._unexplained(replay)
         facts: list[Fact] = [(f"input {index} of the operator", text) for index, text in enumerate(replay.inputs)]
         facts += _bad_values(replay)
@@ -252,6 +257,8 @@ class NonFinite(Rule):
 
     @staticmethod
     def _unexplained(replay: Replay) -> Reason:
+        from tensight.diagnosis.reasons import Reason, operator_name
+
         name = operator_name(replay)
         given = "; ".join(replay.inputs) or "finite values"
         return Reason(

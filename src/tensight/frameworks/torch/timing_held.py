@@ -8,12 +8,14 @@ import linecache
 import re
 import sys
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from tensight.frameworks.source import is_user_file, source_of
-from tensight.records.timing import Calls
+
+if TYPE_CHECKING:
+    from tensight.records.timing import Calls
 
 _MOST_NODES = 20_000
 _MOST_FRAMES = 60
@@ -60,6 +62,8 @@ class Held:
         """Variables with more nodes at every look than at the one before."""
         if len(self._looks) < 3:
             return ()
+        from tensight.records.timing import Calls
+
         found = []
         for key in self._looks[-1]:
             counts = [look.get(key, 0) for look in self._looks]
