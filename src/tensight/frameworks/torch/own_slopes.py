@@ -22,6 +22,7 @@ from tensight.frameworks.torch.own_products import Product, product_of, wrong_gr
 from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.watching import Watching, to_numpy
 from tensight.records import Source
+from tensight.records.event import Value
 
 FIRST = 6  # steps that are looked at
 _LOOKS = 3  # at each function
@@ -102,8 +103,7 @@ class OwnSlopes:
                 return
             differs = slopes_differ(x, y, _few(back), _few(came))
             if differs is not None:
-                values = {"function": cls.__name__, "module": module, "differs": differs[0], "opposite": differs[1]}
-                watching.sink.event("own_slope", network, values, _backward_of(cls))
+                watching.sink.event("own_slope", network, _values(cls, module, *differs), _backward_of(cls))
 
         self._hook(node, look)
 
@@ -119,8 +119,8 @@ class OwnSlopes:
             wrong = wrong_gradient(product, inputs, came) if came is not None and came.shape == shape else None
             if wrong is not None:
                 place, differs, opposite = wrong
-                values = {"function": cls.__name__, "module": module, "differs": differs, "opposite": opposite}
-                watching.sink.event("own_slope", network, values | {"argument": place}, _backward_of(cls))
+                values = _values(cls, module, differs, opposite) | {"argument": place}
+                watching.sink.event("own_slope", network, values, _backward_of(cls))
 
         self._hook(node, look)
 
@@ -144,6 +144,10 @@ class OwnSlopes:
 def _few(tensor: torch.Tensor) -> Array:
     flat = tensor.detach().reshape(-1)
     return to_numpy(flat[:: max(1, flat.numel() // _MOST)][:_MOST]).astype(np.float64)
+
+
+def _values(cls: type, module: str, differs: float, opposite: float) -> dict[str, Value]:
+    return {"function": cls.__name__, "module": module, "differs": differs, "opposite": opposite}
 
 
 def _backward_of(cls: type) -> Source | None:
