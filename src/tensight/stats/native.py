@@ -103,7 +103,6 @@ class _Kernel:
         for library in (released, held):
             library.tensight_contiguous.argtypes = (pointer, ctypes.c_int32, whole, pointer, pointer, pointer)
             library.tensight_many.argtypes = (pointer, whole, pointer)
-            library.tensight_plain.argtypes = None  # it is handed a pointer that is one already
             library.tensight_many.restype = whole
             library.tensight_copy.argtypes = (pointer, whole)
             library.tensight_copy.restype = None
@@ -112,6 +111,7 @@ class _Kernel:
         self.share_threads: Callable[[int | None], None] = released.tensight_share_threads
         self.contiguous_held: _Call = held.tensight_contiguous
         self.contiguous_released: _Call = released.tensight_contiguous
+        # without types of arguments: what it is handed is a pointer already, and to ask takes longer than a small tensor
         self.plain_held: _Call = held.tensight_plain
         self.plain_released: _Call = released.tensight_plain
         self.many_held: _Call = held.tensight_many
@@ -215,10 +215,11 @@ def plain(pointer: int, code: int, count: int) -> Stats:
     _put_asked(desk, 0, pointer, code, count)
     if (kernel.plain_held if count < _SMALL else kernel.plain_released)(address):
         raise UsageError(f"a tensor cannot have {count} values of dtype {code}")
-    values = _floats_from(desk, _ANSWER_AT)
+    values: tuple[Any, ...] = _floats_from(desk, _ANSWER_AT)
     if values[4] or values[5] or values[6]:
         return Stats(*values)
-    return Stats(*values[:7], *_NO_FINITE_VALUE)
+    values = (*values[:7], *_NO_FINITE_VALUE)
+    return Stats(*values)
 
 
 def contiguous(

@@ -249,9 +249,12 @@ class Operators(TorchDispatchMode):
         self._last = _sequence()
         self._forward: dict[int, Call] = {}  # by sequence number of the autograd node
 
-    def forget(self) -> None:
-        """A step is over: its graph is gone."""
+    def forget(self, but: Call | None = None) -> None:
+        """A step is over: its graph is gone. `but` is the first call of the next one."""
+        numbers = [number for number, call in self._forward.items() if call is but]
         self._forward.clear()
+        if but is not None:
+            self._forward.update(dict.fromkeys(numbers, but))
         self._order = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):

@@ -108,18 +108,18 @@ class OperatorLevel:
 
     def before(self, call: Call) -> Inputs | None:
         if self._sink.step != self._step:
-            self._begin_step(call.phase)
+            self._begin_step(call.phase, call)
         tap = self._sink.tap
         if tap is None or not tap.operators or call.ours or not self.hears or not _is_shown(call.name):
             return None
         return operators_tap.given(call, self._measured, tap.keeps)
 
-    def _begin_step(self, phase: Phase) -> None:
+    def _begin_step(self, phase: Phase, first: Call | None = None) -> None:
         self._step = self._sink.step
         self._round += 1
         self._measured.clear()
         if self._mode is not None and phase == "forward":
-            self._mode.forget()
+            self._mode.forget(first)
 
     def _place(self, module: str, op: str, phase: Phase) -> _Place:
         if self._sink.step != self._step:
