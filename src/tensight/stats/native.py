@@ -111,7 +111,7 @@ class _Kernel:
         self.share_threads: Callable[[int | None], None] = released.tensight_share_threads
         self.contiguous_held: _Call = held.tensight_contiguous
         self.contiguous_released: _Call = released.tensight_contiguous
-        # without types of arguments: what it is handed is a pointer already, and to ask takes longer than a small tensor
+        # without types of arguments: what it is handed is a pointer already, and asking takes longer than the reading
         self.plain_held: _Call = held.tensight_plain
         self.plain_released: _Call = released.tensight_plain
         self.many_held: _Call = held.tensight_many
