@@ -24,7 +24,9 @@ class Troubles:
 
     def are_new(self, seen: Sequence[Observation], losses: Sequence[float]) -> bool:
         """Whether a tensor of this step is bad that never was, or the loss is and was not the last time."""
-        bad = {one.tensor for one in seen if one.stats.bad} - self._bad
+        bad = {
+            one.tensor for one in seen if (stats := one.stats).nan or stats.pos_inf or stats.neg_inf
+        } - self._bad  # one by one: this is asked of all tensors of each step
         self._bad |= bad
         broken = any(value - value != 0 for value in losses)
         new = bool(bad) or (broken and not self._broken)

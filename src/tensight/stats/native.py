@@ -72,7 +72,7 @@ _PART_OF_COMPLEX = {
 _NO_NEEDS = Needs()
 _NO_FINITE_VALUE = (None,) * 6  # min to l2
 _MAX_RANK = 64
-_INTERFACE = 3
+_INTERFACE = 4
 _SMALL = 1 << 15  # values; below that the interpreter is held, as letting go of it and waiting for it again costs more
 
 # The words of a result, in the order of the fields of Stats and of Change.
@@ -80,9 +80,12 @@ _FLOATS = struct.Struct("=7q6d")
 _INTEGERS = struct.Struct("=9q4d")
 _NATURALS = struct.Struct("=7q2Q4d")
 _CHANGE = struct.Struct("=q3d2q")
+_ASKED = struct.Struct("=3q")  # of a plain tensor: where it is, its dtype, how many values
+_put_asked, _floats_from = _ASKED.pack_into, _FLOATS.unpack_from
 _CHANGE_AT = _FLOATS.size
 _WITHIN_AT = _FLOATS.size + _CHANGE.size
 _RESULT_WORDS = _WITHIN_AT // 8
+_ANSWER_AT = _ASKED.size
 
 _Call: TypeAlias = Callable[..., int]
 
@@ -108,6 +111,9 @@ class _Kernel:
         self.share_threads: Callable[[int | None], None] = released.tensight_share_threads
         self.contiguous_held: _Call = held.tensight_contiguous
         self.contiguous_released: _Call = released.tensight_contiguous
+        # without types of arguments: what it is handed is a pointer already, and asking takes longer than the reading
+        self.plain_held: _Call = held.tensight_plain
+        self.plain_released: _Call = released.tensight_plain
         self.many_held: _Call = held.tensight_many
         self.many_released: _Call = released.tensight_many
         self.copy: Callable[[int, int], None] = released.tensight_copy
@@ -124,6 +130,8 @@ class _Room(threading.local):
 
     def __init__(self) -> None:
         self.grow(256)
+        desk = bytearray(_ANSWER_AT + 8 * _RESULT_WORDS)
+        self.desk = desk, ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(desk)))
 
     def grow(self, words: int) -> None:
         self.words = words
@@ -195,12 +203,33 @@ def share_threads(library: str | None) -> bool:
     return entry is not None
 
 
+def plain(pointer: int, code: int, count: int) -> Stats:
+    """Statistics of `count` floating-point values that lie side by side; `code` is of a dtype that is not complex.
+
+    >>> values = array("f", [1.0, 2.0])
+    >>> plain(values.buffer_info()[0], DTYPES["float32"], 2).max
+    2.0
+    """
+    kernel = _kernel or _loaded()
+    desk, address = _room.desk
+    _put_asked(desk, 0, pointer, code, count)
+    if (kernel.plain_held if count < _SMALL else kernel.plain_released)(address):
+        raise UsageError(f"a tensor cannot have {count} values of dtype {code}")
+    values: tuple[Any, ...] = _floats_from(desk, _ANSWER_AT)
+    if values[4] or values[5] or values[6]:
+        return Stats(*values)
+    values = (*values[:7], *_NO_FINITE_VALUE)
+    return Stats(*values)
+
+
 def contiguous(
     pointer: int, dtype: int | str, count: int, needs: Needs | None = None, before_pointer: int | None = None
 ) -> Stats:
     """Statistics of `count` values that lie side by side, and their change against a copy at `before_pointer`."""
     kernel = _kernel or _loaded()
     code = dtype if type(dtype) is int else _code(dtype)
+    if needs is None and code < _FIRST_INTEGER and not before_pointer:
+        return plain(pointer, code, count)
     if code > _BOOL:
         code, count = _part_of(code), 2 * count
     room = _room
@@ -213,10 +242,6 @@ def contiguous(
     call = kernel.contiguous_held if count < _SMALL else kernel.contiguous_released
     if call(pointer, code, count, before_pointer, needed, room.address):
         raise UsageError(f"a tensor cannot have {count} values of dtype {dtype}")
-    if needs is None and code < _FIRST_INTEGER and not before_pointer:  # nearly always
-        values = _FLOATS.unpack_from(room.memory)
-        if values[4] or values[5] or values[6]:
-            return Stats(*values)
     return _read(room.memory, 0, code, needs, bool(before_pointer))
 
 

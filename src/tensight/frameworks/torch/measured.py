@@ -13,8 +13,8 @@ import torch
 
 from tensight.records import Needs, Stats
 
-_SMALL = 2048  # values that are read sooner than remembered
-_SAME_VALUES = frozenset(
+SMALL = 2048  # values that are read sooner than remembered
+SAME_VALUES = frozenset(
     f"aten.{name}" for name in ("view", "reshape", "_unsafe_view", "t", "transpose", "permute", "unsqueeze", "squeeze")
 )
 
@@ -55,7 +55,7 @@ class Measured:
 
     def add(self, tensor: torch.Tensor, needs: Needs, stats: Stats, *, written: bool = False) -> None:
         """Remember a tensor. One that an operator has just `written` in place gets its next version only afterwards."""
-        if stats.count >= _SMALL and not tensor.is_inference():
+        if stats.count >= SMALL and not tensor.is_inference():
             self._found[id(tensor)] = weakref.ref(tensor), tensor._version + written, needs, stats
             self._stored.setdefault(_storage(tensor), []).append(id(tensor))
 
@@ -75,7 +75,7 @@ class Measured:
 
     def passed_on(self, operator: str, given: tuple, needs: Needs) -> Stats | None:
         """Statistics of what an operator makes that only looks at its argument in another way."""
-        if operator in _SAME_VALUES and given and isinstance(given[0], torch.Tensor):
+        if operator in SAME_VALUES and given and isinstance(given[0], torch.Tensor):
             return self.find(given[0], needs)
         return None
 

@@ -26,6 +26,7 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OPTIMIZERS = os.path.join(_TORCH, "optim", "")
 _MACHINERY = (
     os.path.abspath(__file__),  # another such mode, on top of this one
+    *(os.path.join(os.path.dirname(os.path.abspath(__file__)), f"operators_{part}.py") for part in ("beside", "level")),
     *(_TORCH + name for name in ("_compile.py", "_dynamo", "_ops.py", os.path.join("utils", "_python"))),
 )
 _NUMBERS = frozenset((int, float, bool, str, type(None)))  # arguments that hold no tensor
@@ -85,27 +86,10 @@ class Call:
 
     def written(self) -> list[torch.Tensor]:
         """Tensors that the operator changes in place."""
-        places = self.facts.written
-        if len(places) == 1 and places[0][0] < len(self.args):
-            only = self.args[places[0][0]]
-            if type(only) in PLAIN:  # nearly always
-                return [only]
-        found: list[torch.Tensor] = []
-        for index, name in places:
-            found.extend(tensors(self.args[index] if index < len(self.args) else self.kwargs.get(name)))
-        return found
+        return written(self.facts, self.args, self.kwargs)
 
     def outputs(self) -> list[torch.Tensor]:
-        result = self.result
-        if type(result) is torch.Tensor and not self.facts.mutable:  # nearly always
-            return [result]
-        written = self.written() if self.facts.mutable else []
-        if len(written) == 1 and written[0] is result:
-            return written
-        seen: dict[int, torch.Tensor] = {}
-        for tensor in (*tensors(result), *written):
-            seen.setdefault(id(tensor), tensor)
-        return list(seen.values())
+        return outputs(self.result, self.written() if self.facts.mutable else [])
 
 
 class Facts(NamedTuple):
@@ -139,6 +123,32 @@ def facts(function: Any) -> Facts:
     return known
 
 
+def written(known: Facts, args: tuple, kwargs: dict) -> list[torch.Tensor]:
+    """Tensors that an operator changes in place."""
+    places = known.written
+    if len(places) == 1 and places[0][0] < len(args):
+        only = args[places[0][0]]
+        if type(only) in PLAIN:  # nearly always
+            return [only]
+    found: list[torch.Tensor] = []
+    for index, name in places:
+        found.extend(tensors(args[index] if index < len(args) else kwargs.get(name)))
+    return found
+
+
+def outputs(result: Any, changed: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Tensors that an operator has made, those that it has `changed` in place included."""
+    if not changed:
+        if type(result) is torch.Tensor:  # nearly always
+            return [result]
+    elif len(changed) == 1 and changed[0] is result:
+        return changed
+    seen: dict[int, torch.Tensor] = {}
+    for tensor in (*tensors(result), *changed):
+        seen.setdefault(id(tensor), tensor)
+    return list(seen.values())
+
+
 def tensors(value: Any) -> list[torch.Tensor]:
     """The tensors inside tuples, lists and dicts, in order; of a DTensor what this rank holds."""
     found: list[torch.Tensor] = []
@@ -157,13 +167,13 @@ def _gather(value: Any, found: list[torch.Tensor]) -> None:
             _gather(item, found)
 
 
-def _caller() -> str:
+def caller(depth: int) -> str:
     """Who made the call that is being dispatched, where gradients are off: 'us', 'optimizer' or 'them'.
 
     A wrapper of ours may stand between user and framework; our own calculations run without gradients. Between caller
-    and mode stand some frames of the framework's machinery.
+    and mode, whose dispatching is `depth` calls away, stand some frames of the framework's machinery.
     """
-    frame: FrameType | None = sys._getframe(3)
+    frame: FrameType | None = sys._getframe(depth + 1)
     while frame is not None:
         filename = frame.f_code.co_filename
         belongs = _belongs.get(filename)
@@ -198,8 +208,36 @@ class Observer(Protocol):
     def after(self, call: Call, kept: Any) -> None: ...
 
 
+def left_alone(function: Any) -> bool:
+    """Mark a function so that torch's compiler lets it and what it calls run as Python; whether that can be done."""
+    try:
+        frames = torch._C._dynamo.eval_frame
+        skip = frames._FrameAction.SKIP
+        frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip))
+    except (AttributeError, TypeError):  # of another version
+        return False
+    return True
+
+
+def recomputes(node: Any) -> bool:
+    """Whether a node of the graph calculates activations again, with a graph of their own."""
+    kind = type(node)
+    known = _recomputing.get(kind)
+    if known is None:
+        known = _recomputing[kind] = node.name().startswith("CheckpointFunction")
+    return known
+
+
+_recomputing: dict[type, bool] = {}
+
+
 class Operators(TorchDispatchMode):
     """Shows every operator to an observer. An error of the observer is reported and changes nothing."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch keeps its compiler away from a mode by two calls around each operator. A mark does it for nothing."""
+        return not left_alone(cls.__dict__.get("__torch_dispatch__"))
 
     def __init__(self, observer: Observer, scope: Scope, report: Callable[[str, BaseException], None]) -> None:
         super().__init__()
@@ -211,15 +249,22 @@ class Operators(TorchDispatchMode):
         self._last = _sequence()
         self._forward: dict[int, Call] = {}  # by sequence number of the autograd node
 
-    def forget(self) -> None:
-        """A step is over: its graph is gone."""
+    def forget(self, but: Call | None = None) -> None:
+        """A step is over: its graph is gone. `but` is the first call of the next one."""
+        numbers = [number for number, call in self._forward.items() if call is but]
         self._forward.clear()
+        if but is not None:
+            self._forward.update(dict.fromkeys(numbers, but))
         self._order = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if self.silent:
             return function(*args, **kwargs)
+        return self.shown(function, args, kwargs)
+
+    def shown(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        """Run an operator and show it."""
         call = kept = None
         try:
             call = self._call(function, args, kwargs)
@@ -250,20 +295,20 @@ class Operators(TorchDispatchMode):
                 self._report("operator", failed)
 
     def _call(self, function: Any, args: tuple, kwargs: dict) -> Call:
-        site = user_site(3) if self._observer.lines else None
+        site = user_site(4) if self._observer.lines else None
         scope = self._scope
         node = _node()
-        caller = "them"
+        called_by = "them"
         phase: Phase
         if torch.is_grad_enabled():
             phase = "forward" if node is None else "backward"
-            if node is not None and node.name().startswith("CheckpointFunction"):
-                node, phase = None, "forward"  # activations are computed again, with a graph of their own
+            if node is not None and recomputes(node):
+                node, phase = None, "forward"
         else:
-            caller = _caller()
-            phase = "backward" if node is not None else "update" if caller == "optimizer" else scope.phase
+            called_by = caller(3)
+            phase = "backward" if node is not None else "update" if called_by == "optimizer" else scope.phase
         known = _facts.get(id(function)) or facts(function)
-        call = Call(self._order, known, function, args, kwargs, phase, scope.module, site, caller == "us")
+        call = Call(self._order, known, function, args, kwargs, phase, scope.module, site, called_by == "us")
         self._order += 1
         if node is not None:
             call.node = node.name()

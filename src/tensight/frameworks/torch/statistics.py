@@ -46,6 +46,7 @@ _CODES: dict[torch.dtype, int] = {
 }
 
 
+_REAL_CODES = {dtype: code for dtype, code in _CODES.items() if dtype.is_floating_point}
 _PLAIN_CODES = {dtype: code for dtype, code in _CODES.items() if not dtype.is_complex}
 _STRIDED = torch.strided
 
@@ -113,12 +114,14 @@ def _values(tensor: torch.Tensor) -> torch.Tensor:
 def one(tensor: torch.Tensor, needs: Needs = ORDINARY, before: torch.Tensor | None = None, scale: float = 1.0) -> Stats:
     """Statistics of one tensor. Raises CannotJudge when its values cannot be read."""
     if before is None and scale == 1.0 and native is not None and type(tensor) in PLAIN and tensor.is_cpu:
-        code = _PLAIN_CODES.get(tensor.dtype)
+        code = _REAL_CODES.get(tensor.dtype)
         if code is not None and tensor.layout is _STRIDED and tensor.is_contiguous() and not tensor.is_neg():
             address = tensor.data_ptr()
             if address:  # nearly always we come to here
                 try:
-                    return native.contiguous(address, code, tensor.numel(), needs if needs.ranges else None)
+                    if needs.ranges:
+                        return native.contiguous(address, code, tensor.numel(), needs)
+                    return native.plain(address, code, tensor.numel())
                 except MemoryError:
                     raise CannotJudge(OUT_OF_MEMORY) from None
     answer = many((Job(tensor, needs, before, scale),))[0]

@@ -100,7 +100,7 @@ bool is_valid(const Task& task) {
 
 using namespace tensight;
 
-TENSIGHT_EXPORT int tensight_abi() { return 3; }
+TENSIGHT_EXPORT int tensight_abi() { return 4; }
 
 TENSIGHT_EXPORT int tensight_variants() { return kVariantCount; }
 
@@ -126,6 +126,13 @@ TENSIGHT_EXPORT int tensight_contiguous(const void* now, int32_t dtype, int64_t 
     Unit unit = {task, needs, result, reinterpret_cast<int64_t*>(result + 1), 0};
     read_all(kVariants[chosen].pass, &unit, 1);
     return 0;
+}
+
+// The same for a tensor of which nothing more is asked: where it is, its dtype and how many values stand in the first
+// three words at `desk`, its result goes behind them. One argument is quicker to hand over than six.
+TENSIGHT_EXPORT int tensight_plain(int64_t* desk) {
+    return tensight_contiguous(reinterpret_cast<const void*>(desk[0]), int32_t(desk[1]), desk[2], nullptr, nullptr,
+                               reinterpret_cast<Result*>(desk + 3));
 }
 
 // `count` items, one after the other in `words`; results likewise, each followed by its ranges. 0 when done, else
