@@ -17,6 +17,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import tensight
 from tensight.cli import main
+from tensight.compare.result import LossVerdict
+from tensight.compare.telling import told
 from tensight.errors import UsageError
 from tensight.records import Finding, Module, Network, Observation, RunEnd, StepRecord, TensorInfo, Where
 from tensight.stats import statistics
@@ -263,6 +265,24 @@ def test_a_side_that_went_wrong_by_itself_is_said_to_have_a_finding(tmp_path: Pa
     assert cause("without") == alone
     assert cause("later", msgspec.structs.replace(known, since_step=1)) == alone
     assert cause("other", msgspec.structs.replace(known, fault="lr_too_low")) == alone
+
+
+@pytest.mark.parametrize(
+    ("verdict", "a", "b", "said"),
+    [
+        ("backward_or_update", 1.0, 2.0, "look at the backward pass or the update"),
+        ("backward_or_update", 1.0, np.nan, "B is no longer finite there; `tensight explain` says why"),
+        ("backward_or_update", np.inf, 2.0, "A is no longer finite there; `tensight explain` says why"),
+        ("forward", np.nan, 2.0, "look at the forward pass"),
+    ],
+)
+def test_a_loss_that_is_nan_in_one_run_is_not_laid_to_the_update(
+    verdict: Any, a: float, b: float, said: str, tmp_path: Path
+) -> None:
+    run = kept(tmp_path / "a", np.ones((2, 2), np.float32))
+    found = msgspec.structs.replace(tensight.compare(run, run), loss=LossVerdict(22, verdict, a, b))
+    [line] = [line for line in told(found).splitlines() if line.startswith("loss ")]
+    assert line.endswith(f": {said}")
 
 
 def test_values_that_were_kept_are_compared_one_by_one(tmp_path: Path) -> None:

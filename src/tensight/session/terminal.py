@@ -139,8 +139,8 @@ class Terminal:
         said = plain(f"{type(error).__name__}: {error}", 200)
         if isinstance(error, OSError) and error.errno in _NO_ROOM and where.startswith("store: "):
             what = where.removeprefix("store: ")
-            again = "" if what == "end of the run" else "; recording is tried again later"
-            self.line(f"{what} could not be recorded: {error.strerror}{again}. The training goes on")
+            later = "" if what == "end of the run" else "; recording is tried again later"
+            self.line(f"{what} could not be recorded: {error.strerror}{later}. The training goes on")
             return
         self.line(f"an error inside Tensight ({where}) was held back; the training goes on. {said}")
 

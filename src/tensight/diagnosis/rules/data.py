@@ -124,7 +124,7 @@ class NanInInput(Rule):
         count = bad_values(one.stats) if one is not None else "NaN or inf values"
         kind = "NaN" if one is None else bad_kind(one.stats.nan, one.stats.inf, one.stats.neg_inf)
         reached = "" if bad.answer else " (outputs, loss, gradients, weights)"
-        fix = (
+        fix: tuple[str, ...] = (
             "drop or repair such samples when loading: torch.nan_to_num, or a check with torch.isfinite"
             " in the data set",
         )
