@@ -58,6 +58,8 @@ def _not_finite(s: Suspect) -> str:
     side, stats = ("B", b) if b.bad > a.bad else ("A", a)
     said = " and ".join(f"{count} {word}" for count, word in ((stats.nan, "NaN"), (stats.inf, "infinite")) if count)
     whole = f"{side} has {said} of {stats.count} values here, the other side has not"
+    if stats.count == 1:
+        whole = f"{side} is {'NaN' if stats.nan else 'infinite'} here, the other side is not"
     own = s.a if side == "A" else s.b
     step = s.moment.step - own.shift
     known = next((one for one in own.first.findings if one.since_step <= step and one.fault in _SPOIL), None)
