@@ -9,8 +9,6 @@ from types import MappingProxyType
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.kept import Kept, abs_max
 from tensight.diagnosis.losses import CLASS_LOSSES, LossSite
-from tensight.diagnosis.reasons import explain, operator_name
-from tensight.diagnosis.reasons_words import namespace
 from tensight.diagnosis.rule import Fact, Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE, bad_values, beside_values, fed_bad, given_outside, replay_of
 from tensight.diagnosis.words import at, bad_kind, median, number, plural, where
@@ -131,6 +129,9 @@ class NanInInput(Rule):
         made = _made_in_loading(replay, bad.step) if batch is not None else None
         by, op = "", None
         if made is not None and made.source is not None:
+            from tensight.diagnosis.reasons import explain, operator_name
+            from tensight.diagnosis.reasons_words import namespace
+
             reason = explain(made)
             op = f"{namespace(made)}.{operator_name(made)}"
             source = made.source
