@@ -47,6 +47,7 @@ from tensight.session.terminal import Terminal
 from tensight.store import appender, is_run
 
 STEPS = 12
+MOST_FLUSH = 1.0  # seconds of the processor between a signal and the end
 PATIENCE = 600.0  # seconds for one trial, on however busy a machine
 Fault = Callable[[random.Random, int], None]  # told before each step; when it strikes is its own choice
 
@@ -54,11 +55,14 @@ Fault = Callable[[random.Random, int], None]  # told before each step; when it s
 class Trained(threading.Thread):
     """A small training, in this thread (`run()`) or in its own (`start()`)."""
 
-    def __init__(self, before: Callable[[int], None] = lambda step: None, workers: int = 0) -> None:
+    def __init__(
+        self, before: Callable[[int], None] = lambda step: None, workers: int = 0, method: str | None = None
+    ) -> None:
         super().__init__()
-        self.before, self.workers = before, workers
+        self.before, self.workers, self.method = before, workers, method
         self.losses: list[str] = []
         self.weights = ""
+        self.said = io.StringIO()  # at the terminal
 
     def run(self) -> None:
         generator = torch.Generator().manual_seed(1)
@@ -68,7 +72,9 @@ class Trained(threading.Thread):
                 one.copy_(torch.randn(one.shape, generator=generator) * 0.3)
         x = torch.randn(STEPS * 16, 6, generator=generator)
         data = torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True))
-        loader = torch.utils.data.DataLoader(data, 16, num_workers=self.workers)
+        loader = torch.utils.data.DataLoader(
+            data, 16, num_workers=self.workers, multiprocessing_context=self.method if self.workers else None
+        )
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
         for step, (inputs, targets) in enumerate(loader):
             self.before(step)
@@ -81,8 +87,8 @@ class Trained(threading.Thread):
         self.weights = hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
-def session_in(folder: Path, **settings: Any) -> Session:
-    made = Session(Settings(run_dir=folder, budget=100, **settings), Terminal(io.StringIO()), companions)
+def session_in(folder: Path, said: io.StringIO | None = None, **settings: Any) -> Session:
+    made = Session(Settings(run_dir=folder, budget=100, **settings), Terminal(said or io.StringIO()), companions)
     made.start()
     return made
 
@@ -92,8 +98,8 @@ def watched(
 ) -> Trained:
     """The training under a session; `after` puts right what the fault has broken, before anything is read."""
     settings = {name: more.pop(name) for name in ("page", "rewind") if name in more}
-    session = session_in(folder, **settings)
     trained = Trained(before, **more)
+    session = session_in(folder, trained.said, **settings)
     trained.run()
     session.finish("finished", script_exit=0)
     after()
@@ -145,7 +151,11 @@ def disk_full(chance: random.Random, folder: Path) -> tuple[Trained, str]:
     trained = watched(folder, strike, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard)))
     if not is_run(folder):  # before the first step there may have been no room for anything
         return trained, "" if strike.when == 0 else f"no run is left of {strike.when} steps"
-    return trained, readable(folder, all_steps=False)
+    problem = readable(folder, all_steps=False)
+    missing = sorted(set(range(STEPS)) - set(open_run(folder).steps.numbers))
+    if not problem and missing and not open_run(folder).lost and "could not be recorded" not in trained.said.getvalue():
+        problem = f"steps {missing} are missing and nobody says so: {trained.said.getvalue()!r}"
+    return trained, problem
 
 
 def slow_disk(chance: random.Random, folder: Path) -> tuple[Trained, str]:
@@ -185,7 +195,15 @@ def clock_jumps(chance: random.Random, folder: Path) -> tuple[Trained, str]:
 
 
 def forked_workers(chance: random.Random, folder: Path) -> tuple[Trained, str]:
-    trained = watched(folder, lambda step: None, workers=chance.choice((1, 2, 8)))
+    return _with_workers(folder, chance.choice((0, 1, 2, 8)), "fork")
+
+
+def spawned_workers(chance: random.Random, folder: Path) -> tuple[Trained, str]:
+    return _with_workers(folder, chance.choice((1, 2)), "spawn")
+
+
+def _with_workers(folder: Path, workers: int, method: str) -> tuple[Trained, str]:
+    trained = watched(folder, lambda step: None, workers=workers, method=method)
     return trained, readable(folder) or ("" if len(open_run(folder).readers) == 1 else "a worker has recorded")
 
 
@@ -257,6 +275,7 @@ IN_PROCESS: dict[str, Callable[[random.Random, Path], tuple[Trained, str]]] = {
     "slow_disk": slow_disk,
     "clock_jumps": clock_jumps,
     "forked_workers": forked_workers,
+    "spawned_workers": spawned_workers,
     "threads": threads,
     "memory_short": memory_short,
     "probe_errors": probe_errors,
@@ -293,8 +312,12 @@ def signalled(number: signal.Signals, chance: random.Random, folder: Path) -> st
     while int.from_bytes(SHARED[:8], "little") < target and time.monotonic() < deadline:
         time.sleep(0.0005)
     time.sleep(chance.random() * 0.01)
+    before = _processor_time(child)
     os.kill(child, number)
-    _, status = os.waitpid(child, 0)
+    _, status, used = os.wait4(child, 0)
+    took = used.ru_utime + used.ru_stime - before
+    if took > MOST_FLUSH:
+        return f"it took {took:.1f} s of the processor to end"
     reached = int.from_bytes(SHARED[:8], "little")
     if reached < target:
         return f"it stood still at step {reached}"
@@ -316,6 +339,11 @@ def signalled(number: signal.Signals, chance: random.Random, folder: Path) -> st
     return (
         "" if numbers[: reached - 1] == list(range(reached - 1)) else f"of {reached - 1} steps there are {len(numbers)}"
     )
+
+
+def _processor_time(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _be_quiet() -> None:

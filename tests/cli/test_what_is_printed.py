@@ -17,7 +17,20 @@ from tensight.capture.coverage import CoverageKeeper, coverage_line, step_check_
 from tensight.cli import COMMANDS
 from tensight.cli.check import _actual, _count, _tensor
 from tensight.cli.printing import print_table
-from tensight.records import Coverage, Event, Finding, Hit, Network, Parameter, StepRecord, TensorInfo, Where
+from tensight.records import (
+    Change,
+    Coverage,
+    Event,
+    Finding,
+    Hit,
+    Network,
+    Observation,
+    Parameter,
+    Stats,
+    StepRecord,
+    TensorInfo,
+    Where,
+)
 from tensight.runs.blocks import finding_block
 from tensight.runs.findings import Findings
 from tensight.session.crashing import crash_of
@@ -175,6 +188,27 @@ def test_a_first_step_that_changes_nothing_says_why_where_that_is_usual(rate: fl
     event = Event("optimizer_step", part="SGD", values={"lr": rate, **({"skipped": True} if skipped else {})})
     record = StepRecord(0, 0.0, 0.1, loss=1.5, scalars={"lr": rate}, events=(event,))
     assert step_check_line(record, {}, networks).endswith(said)
+
+
+def test_the_parameters_that_a_first_step_leaves_as_they_were_are_named() -> None:
+    names = [f"block.{number}.bias" for number in range(5)]
+    networks = [Network("net", "Net", parameters=tuple(Parameter(name, (3,), "float32", True) for name in names))]
+    tensors = {
+        number: TensorInfo(number, "weight", name.rpartition(".")[0], "bias", "net")
+        for number, name in enumerate(names)
+    }
+
+    def said(changed: set[int]) -> str:
+        seen = []
+        for number in tensors:
+            equal = 0 if number in changed else 3
+            seen.append(Observation(number, 0, Stats(count=3, change=Change(3, 0.1, 0.1, 1.0, 3 - equal, equal))))
+        record = StepRecord(0, 0.0, 0.1, loss=1.5, observations=tuple(seen))
+        return step_check_line(record, tensors, networks).partition("loss 1.5, ")[2]
+
+    assert said(set(tensors)) == "5 of 5 trainable parameters changed"
+    assert said({0, 1, 2, 4}) == "4 of 5 trainable parameters changed, not block.3.bias"
+    assert said({4}) == "1 of 5 trainable parameters changed, not block.0.bias, block.1.bias, block.2.bias and 1 more"
 
 
 def test_a_gradient_that_no_loss_asks_for_is_no_tensor_that_is_left_out() -> None:

@@ -17,6 +17,7 @@ from torch.nn import functional
 import tensight
 from tensight.compare import checkpoints
 from tensight.compare.checkpoints.convert import convert
+from tensight.records import Level
 
 
 class LeNet(nn.Module):
@@ -301,6 +302,7 @@ def record_port(
     scale: float = 1.0,
     flip: bool = False,
     steps: int = 2,
+    level: Level = "module",
 ) -> Path:
     values, labels = batch(name)
     if values.dtype.kind == "f":
@@ -310,7 +312,7 @@ def record_port(
     optimizer = cells.Adam(parameters, learning_rate=1e-3, weight_decay=decay)
     loss = cells.CrossEntropyLoss(reduction=reduction)
     step = mindspore.value_and_grad(lambda a, b: loss(model(a), b), None, parameters)
-    with tensight.watch(model, optimizer, run_dir=folder, quiet=True, budget=100, recommended=False, level="module"):
+    with tensight.watch(model, optimizer, run_dir=folder, quiet=True, budget=100, recommended=False, level=level):
         for _ in range(steps):
             _, gradients = step(x, y)
             optimizer(gradients)

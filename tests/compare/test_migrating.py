@@ -129,3 +129,18 @@ def test_a_mistake_is_found_in_its_module(
     assert first is not None
     assert (first.module, first.phase, first.step) == (module, phase, 0)
     assert cause in first.likely_cause
+
+
+def test_the_operator_is_named_where_two_runs_of_mindspore_recorded_operators(
+    originals: dict[str, tuple[Path, Path]], tmp_path: Path
+) -> None:
+    _, checkpoint = originals["lenet"]
+    a, b = (
+        record_port(tmp_path / name, "lenet", port("lenet", checkpoint, tmp_path, **how), steps=1, level="op")
+        for name, how in (("a", {}), ("b", {"slope": 0.2}))
+    )
+    first = tensight.compare(a, b).first_divergence
+    assert first is not None
+    assert (first.module, first.phase) == ("act", "forward")
+    assert first.op == "ops.mul"  # of which MindSpore makes a LeakyReLU
+    assert (first.file or "").endswith("ported.py")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,6 +82,41 @@ def test_a_large_mindspore_tensor_in_several_messages_is_one_tensor(
     mindspore_file.write(tmp_path / "a.ckpt", [of_array("w", array)], {}, "mindspore")
     assert (tmp_path / "a.ckpt").read_bytes().count(b"Float32") == 7
     assert np.array_equal(checkpoints.read(tmp_path / "a.ckpt").entries["w"].numpy(), array)
+
+
+def saved(path: Path, framework: str, values: dict[str, Any]) -> str:
+    """A checkpoint as the framework itself writes it."""
+    if framework == "torch":
+        torch.save({name: torch.tensor(value) for name, value in values.items()}, path)
+    else:
+        import mindspore
+
+        rows = [{"name": name, "data": mindspore.Tensor(np.array(value, "f"))} for name, value in values.items()]
+        mindspore.save_checkpoint(rows, str(path))
+    return str(path)
+
+
+both = pytest.mark.parametrize(("framework", "suffix"), [("torch", ".pt"), ("mindspore", ".ckpt")])
+
+
+@both
+def test_bad_values_and_values_are_shown_and_changes_told_of_either_frameworks_files(
+    framework: str, suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = {"w": [0.0, 1.5, 2.5, 4.0], "b": [1.0, 1.0]}
+    a = saved(tmp_path / f"a{suffix}", framework, start)
+    b = saved(tmp_path / f"b{suffix}", framework, {**start, "w": [0.0, math.nan, math.inf, -math.inf]})
+    c = saved(tmp_path / f"c{suffix}", framework, {**start, "w": [0.0, 1.5, 2.5, 6.0]})
+    main(["ckpt", "show", "--json", b])
+    shown = {row["name"]: row for row in json.loads(capsys.readouterr().out)["parameters"]}
+    assert (shown["w"]["nan"], shown["w"]["inf"], shown["w"]["zero"]) == (0.25, 0.5, 0.25)
+    assert (shown["b"]["nan"], shown["b"]["inf"]) == (0.0, 0.0)
+    main(["ckpt", "show", "--values", a])
+    assert "2.5" in capsys.readouterr().out
+    main(["ckpt", "diff", "--json", a, c])
+    found = json.loads(capsys.readouterr().out)
+    assert [(row["name"], row["max_abs"], row["mean_abs"]) for row in found["changed"]] == [("w", 2.0, 0.5)]
+    assert found["unchanged"] == ["b"]
 
 
 def test_show_gives_shares_of_bad_and_zero_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

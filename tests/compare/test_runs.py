@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -15,8 +17,10 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import tensight
 from tensight.cli import main
+from tensight.compare.result import LossVerdict
+from tensight.compare.telling import told
 from tensight.errors import UsageError
-from tensight.records import Module, Network, Observation, RunEnd, StepRecord, TensorInfo
+from tensight.records import Finding, Module, Network, Observation, RunEnd, StepRecord, TensorInfo, Where
 from tensight.stats import statistics
 from tensight.store import Writer
 from tensight.testing.store_suite import run_info
@@ -229,7 +233,7 @@ def test_two_checkpoints_are_compared_too(tmp_path: Path) -> None:
         tensight.compare(tmp_path / "a.pt", tmp_path)
 
 
-def kept(folder: Path, values: np.ndarray[Any, Any]) -> Path:
+def kept(folder: Path, values: np.ndarray[Any, Any], findings: Sequence[Finding] = ()) -> Path:
     """A recording of one step of one module whose output was kept."""
     writer = Writer(folder, run_info(0, 1))
     writer.network(Network("model", "Net", (Module("", "Net"), Module("fc", "Linear"))))
@@ -238,9 +242,47 @@ def kept(folder: Path, values: np.ndarray[Any, Any]) -> Path:
     )
     writer.step(StepRecord(0, 1.0, 0.1, loss=1.0, observations=(Observation(0, 0, statistics(values)),)))
     writer.tensors(0, {0: values})
+    writer.findings(list(findings))
     writer.end(RunEnd("finished", 2.0, 0, 1))
     writer.close()
     return folder
+
+
+def test_a_side_that_went_wrong_by_itself_is_said_to_have_a_finding(tmp_path: Path) -> None:
+    values = np.ones((4, 4), np.float32)
+    spoilt = values.copy()
+    spoilt[1] = np.nan
+    known = Finding("nan_in_input", "data", "the input of step 0 holds NaN", 0.9, 0, Where(), "")
+    a = kept(tmp_path / "a", values)
+
+    def cause(name: str, *findings: Finding) -> str:
+        found = tensight.compare(a, kept(tmp_path / name, spoilt, findings)).first_divergence
+        assert found is not None
+        return found.likely_cause
+
+    alone = "B has 4 NaN of 16 values here, the other side has not"
+    assert cause("b", known) == f"{alone}; B has a finding of its own since step 0: the input of step 0 holds NaN"
+    assert cause("without") == alone
+    assert cause("later", msgspec.structs.replace(known, since_step=1)) == alone
+    assert cause("other", msgspec.structs.replace(known, fault="lr_too_low")) == alone
+
+
+@pytest.mark.parametrize(
+    ("verdict", "a", "b", "said"),
+    [
+        ("backward_or_update", 1.0, 2.0, "look at the backward pass or the update"),
+        ("backward_or_update", 1.0, np.nan, "B is no longer finite there; `tensight explain` says why"),
+        ("backward_or_update", np.inf, 2.0, "A is no longer finite there; `tensight explain` says why"),
+        ("forward", np.nan, 2.0, "look at the forward pass"),
+    ],
+)
+def test_a_loss_that_is_nan_in_one_run_is_not_laid_to_the_update(
+    verdict: Any, a: float, b: float, said: str, tmp_path: Path
+) -> None:
+    run = kept(tmp_path / "a", np.ones((2, 2), np.float32))
+    found = msgspec.structs.replace(tensight.compare(run, run), loss=LossVerdict(22, verdict, a, b))
+    [line] = [line for line in told(found).splitlines() if line.startswith("loss ")]
+    assert line.endswith(f": {said}")
 
 
 def test_values_that_were_kept_are_compared_one_by_one(tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import msgspec
+import pytest
 
-from tensight.records import Finding, Observation, Source, StepRecord
+from tensight.records import Event, Finding, Observation, Source, StepRecord
 from tests.diagnosis.builders import Run, nan, stats
 
 ROOT = Source("train.py", 15, "return torch.sqrt(d2.sum(1))", "distance")
@@ -76,6 +78,62 @@ def test_a_nan_in_the_batch_is_the_datas_fault_and_nothing_elses() -> None:
     (finding,) = run.end()
     assert (finding.fault, finding.category, finding.since_step) == ("nan_in_input", "data", 5)
     assert finding.where.module == "fc1"
+
+
+DIVIDED = {
+    "kind": "made",
+    "name": "",
+    "bad": 64,
+    "bad_nan": 64,
+    "bad_of": 64,
+    "in.0.shape": "8x8",
+    "in.0.dtype": "float32",
+    "in.0.count": 64,
+    "in.0.zero": 64,
+    "in.0.min": 0.0,
+    "in.0.max": 0.0,
+    "in.1.shape": "",
+    "in.1.dtype": "float32",
+    "in.1.count": 1,
+    "in.1.zero": 1,
+    "in.1.min": 0.0,
+    "in.1.max": 0.0,
+}
+
+
+def _batch_of_nan(**replay: Any) -> Finding:
+    """A batch that came out of its loader with NaN in it, and what looking again at the step has shown."""
+    run = Run()
+    run.learn(5)
+    run.input = nan(64, 64)
+    for layer in run.layers:
+        layer.output = layer.gradient = nan()
+    batch = Event("batch", part="DataLoader", values={"index": 5, "nan.0": 64})
+    run.train(math.nan, events=[*run.events(), batch])
+    place = Source("data.py", 8, "return (image - image.mean()) / image.std()")
+    run.replay("aten.div", 5, **{"phase": "forward", "source": place, "facts": DIVIDED, **replay})
+    (finding,) = run.end()
+    assert finding.fault == "nan_in_input"
+    return finding
+
+
+def test_the_line_of_the_data_set_that_made_a_nan_is_named() -> None:
+    finding = _batch_of_nan()
+    assert (finding.where.file, finding.where.line, finding.where.op) == ("data.py", 8, "aten.div")
+    assert "made when the batch was loaded, by aten.div (data.py:8)" in finding.why
+    assert "divi" in finding.why.partition("data.py:8")[2]
+    assert len(finding.fix) > 1
+
+
+@pytest.mark.parametrize(
+    "replay",
+    [{"module": "fc2"}, {"phase": "backward"}, {"facts": {**DIVIDED, "kind": "given"}}],
+    ids=["inside a module", "backward", "the batch was given"],
+)
+def test_what_the_network_makes_of_a_bad_batch_is_not_taken_for_its_origin(replay: dict[str, Any]) -> None:
+    finding = _batch_of_nan(**replay)
+    assert finding.where.op is None
+    assert "made when the batch was loaded" not in finding.why
 
 
 def test_a_nan_in_the_targets_is_told_from_one_in_the_input() -> None:

@@ -19,6 +19,7 @@ from tensight.kit import (
     low_precision,
     scale_one_test,
 )
+from tensight.kit.backend import backend_of
 from tensight.kit.loss_scale import MOST_OVERFLOWS
 from tests.kit.nets import FRAMEWORKS, training
 
@@ -112,35 +113,63 @@ class Exploding(torch.nn.Module):
         return torch.exp(self.line(x).abs() * self.factor)
 
 
-def scaled(factor: float, scale: float) -> Any:
+class ExplodingCell(mindspore.nn.Cell):
+    """The same in MindSpore, with the weights of the other."""
+
+    def __init__(self, like: Exploding) -> None:
+        super().__init__()
+        weight, bias = (mindspore.Tensor(value.detach().numpy().copy()) for value in like.line.parameters())
+        self.line = mindspore.nn.Dense(4, 3, weight, bias)
+        self.factor = like.factor
+
+    def construct(self, x: Any) -> Any:
+        return mindspore.ops.exp(mindspore.ops.abs(self.line(x)) * self.factor)
+
+
+def scaled(framework: str, factor: float, scale: float) -> Any:
     torch.manual_seed(0)
-    net = Exploding(factor)
-    optimizer = torch.optim.SGD(net.parameters(), 0.1)
-    before = {name: value.clone() for name, value in net.state_dict().items()}
-    batch = (torch.ones(2, 4), torch.ones(2, 3))
-    found = scale_one_test(net, torch.nn.MSELoss(), optimizer, batch, scale)
-    for name, value in net.state_dict().items():
-        assert torch.equal(value, before[name])
-    assert optimizer.param_groups[0]["lr"] == 0.1
+    net: Any = Exploding(factor)
+    batch: Any = (np.ones((2, 4), "f"), np.ones((2, 3), "f"))
+    optimizer: Any
+    if framework == "torch":
+        loss_fn: Any = torch.nn.MSELoss()
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        batch = tuple(map(torch.from_numpy, batch))
+    else:
+        net, loss_fn = ExplodingCell(net), mindspore.nn.MSELoss()
+        optimizer = mindspore.nn.SGD(net.trainable_params(), 0.1)
+        batch = tuple(map(mindspore.Tensor, batch))
+    backend = backend_of(net)
+    before = backend.state(net)
+    found = scale_one_test(net, loss_fn, optimizer, batch, scale)
+    for name, value in backend.state(net).items():
+        np.testing.assert_array_equal(value, before[name])
+    assert backend.rate(optimizer) == pytest.approx(0.1)
     return found
 
 
-def test_with_a_scale_of_one_the_operator_is_named() -> None:
-    found = scaled(1000.0, 65536.0)
+both = pytest.mark.parametrize("framework", FRAMEWORKS)
+
+
+@both
+def test_with_a_scale_of_one_the_operator_is_named(framework: str) -> None:
+    found = scaled(framework, 1000.0, 65536.0)
     assert (found.overflow_scaled, found.overflow_unscaled) == (True, True)
-    assert found.first.name == "aten.exp"
+    assert found.first.name.lower().rpartition(".")[2] == "exp"
     assert "test_precision.py" in found.first.place
-    assert "an operator overflows: aten.exp in" in found.verdict
+    assert f"an operator overflows: {found.first.name} in" in found.verdict
 
 
-def test_only_the_scale_overflows() -> None:
-    found = scaled(3.0, 3e38)
+@both
+def test_only_the_scale_overflows(framework: str) -> None:
+    found = scaled(framework, 3.0, 3e38)
     assert (found.overflow_scaled, found.overflow_unscaled) == (True, False)
     assert "lower it" in found.verdict
 
 
-def test_nothing_overflows() -> None:
-    assert scaled(1.0, 1024.0).verdict == "nothing overflows, neither with a scale of 1024 nor of 1"
+@both
+def test_nothing_overflows(framework: str) -> None:
+    assert scaled(framework, 1.0, 1024.0).verdict == "nothing overflows, neither with a scale of 1024 nor of 1"
 
 
 def test_scale_one_on_mindspore_leaves_the_weights() -> None:

@@ -379,3 +379,25 @@ def test_a_process_that_ends_under_the_adapter_ends_in_silence() -> None:
     assert done.stdout.split() == [str(STEPS), "0"]
     assert "Exception ignored" not in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "shuffled"),
+    [
+        (lambda rows: dataset.NumpySlicesDataset(rows, ["x"], shuffle=False).batch(8), False),
+        (lambda rows: dataset.NumpySlicesDataset(rows, ["x"], shuffle=True).batch(8), True),
+        (lambda rows: dataset.NumpySlicesDataset(rows, ["x"]).batch(8), True),
+        (lambda rows: dataset.NumpySlicesDataset(rows, ["x"], shuffle=False).shuffle(4).batch(8), True),
+        (lambda rows: dataset.NumpySlicesDataset(rows, ["x"], sampler=dataset.SequentialSampler()).batch(8), False),
+        (lambda rows: dataset.GeneratorDataset(lambda: iter(rows), ["x"]).batch(8), False),
+    ],
+    ids=["not", "asked for", "by default", "a stage of its own", "a sampler", "an iterator"],
+)
+def test_whether_the_data_is_shuffled_is_told(pipeline: Any, shuffled: bool) -> None:
+    def run() -> None:
+        for _ in pipeline(np.arange(32, dtype="f").reshape(16, 2)).create_tuple_iterator(num_epochs=1):
+            pass
+
+    _, sink = watched(run)
+    (part,) = [part for part in sink.parts.values() if part.kind == "loader"]
+    assert part.settings["shuffle"] is shuffled

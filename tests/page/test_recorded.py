@@ -165,6 +165,16 @@ def test_a_watchpoint_is_made_changed_rechecked_and_removed(tmp_path: Path, open
         expect(point).to_contain_text("max > 1000")
         page.get_by_label("Recheck this step").click()
         expect(page.get_by_text("judged again with the watchpoints of now: 0 hits")).to_be_visible()
+        point.get_by_label("Edit").click()  # one more node, and then the first one no longer
+        for on, now in (("output:head.fc, output:conv.0", "2 tensors now"), ("output:conv.0", "1 tensor now")):
+            page.get_by_role("dialog").locator("[name=on]").fill(on)
+            expect(page.get_by_role("dialog").get_by_text(now)).to_be_visible()
+        page.get_by_role("dialog").locator("[name=max_gt]").fill("-1000")
+        page.get_by_role("dialog").get_by_role("button", name="Save").click()
+        expect(point).to_contain_text("on output:conv.0")
+        page.get_by_label("Recheck this step").click()
+        expect(page.get_by_text("judged again with the watchpoints of now: 1 hit")).to_be_visible()
+        expect(page.locator("tr.hit")).to_contain_text("conv.0")
         point.get_by_label("Remove").click()
         expect(point).to_have_count(0)
         page.context.close()

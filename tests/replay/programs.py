@@ -388,3 +388,32 @@ for step in range(30):
             weight.grad = None
     print(step, loss.item().hex())
 """
+
+# A sample that is all zero is divided by its own spread while a batch is loaded.
+LOADING = (
+    HEAD
+    + """
+from torch.utils.data import DataLoader, Dataset
+
+class Images(Dataset):
+    def __init__(self):
+        self.images = torch.rand(60, 8)
+        self.images[33] = 0.0
+
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, index):
+        image = self.images[index]
+        return (image - image.mean()) / image.std(), image.sum().reshape(1)
+
+net = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+opt = torch.optim.SGD(net.parameters(), lr=0.01)
+for step, (x, y) in enumerate(DataLoader(Images(), batch_size=5)):
+    loss = nn.functional.mse_loss(net(x), y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    print(step, loss.item().hex())
+"""
+)

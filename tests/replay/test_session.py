@@ -139,6 +139,17 @@ def test_a_weight_that_is_assigned_nan_is_no_fault_of_the_data(tmp_path):
     assert "2.weight is assigned NaN" in first["title"]
 
 
+def test_a_nan_that_the_data_set_makes_while_it_loads_is_named_by_its_line(tmp_path):
+    report = watched(tmp_path, programs.LOADING, "--budget", "100")
+    (first,) = report["findings"]
+    assert report["same"], report["printed"]
+    assert (first["fault"], first["since_step"], first["where"]["op"]) == ("nan_in_input", 6, "aten.div")
+    assert first["where"]["code"].startswith("return (image - image.mean()) / image.std()")
+    assert "8 NaN of 40 values before the network saw it" in first["why"]
+    assert "divides by zero" in first["why"]
+    assert report["printed"].count("✖") == 1, "said once, when the second look had ended"
+
+
 def test_tensors_that_are_trained_by_hand_without_a_module_or_an_optimizer(tmp_path):
     report = watched(tmp_path, programs.BARE_TENSORS)
     (first,) = report["findings"]

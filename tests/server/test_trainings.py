@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import threading
 import time
@@ -231,9 +232,14 @@ def test_a_launched_server_answers_at_once_and_keeps_its_token_to_itself(tmp_pat
             assert page.get("/api/welcome").json()["run"] == "run"
         command = Path(f"/proc/{process.pid}/cmdline").read_bytes() + Path(f"/proc/{process.pid}/environ").read_bytes()
         assert address.token.encode() not in command
+        with socket.create_connection((address.host, address.port), LONG) as wire:  # what a server complains of
+            wire.sendall(f"nonsense {address.url}\r\n\r\n".encode())
+            wire.recv(1000)
     finally:
         launch.stop(address)
     assert process.poll() is not None
+    assert address.token.encode() not in (tmp_path / "run" / launch.LOG).read_bytes()
+    assert len(address.token) >= 43  # 256 bits, six in each character
 
 
 def test_a_launched_server_goes_when_its_training_has_gone(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import io
 import os
@@ -10,6 +11,7 @@ import termios
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from tensight.records import Coverage, Finding, StepRecord, Where
 from tensight.session.launch import _first_to_say
@@ -63,6 +65,42 @@ def test_other_ranks_name_themselves_and_leave_what_is_the_same_everywhere_to_th
 def test_a_disk_that_is_full_says_it_twice_rather_than_never(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert _first_to_say(tmp_path / "file", "words")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG], ids=errno.errorcode.get)
+def test_a_disk_without_room_is_no_error_inside_tensight(number: int) -> None:
+    said = io.StringIO()
+    terminal = Terminal(said)
+    terminal.failed("store: step 7", OSError(number, os.strerror(number)), again=False)
+    terminal.failed("store: end of the run", OSError(number, os.strerror(number)), again=False)
+    first, last = said.getvalue().splitlines()
+    words = f"tensight: step 7 could not be recorded: {os.strerror(number)}"
+    assert first == f"{words}; recording is tried again later. The training goes on"
+    assert last.startswith("tensight: end of the run could not be recorded: ")
+    assert "again" not in last
+
+
+def test_other_errors_of_ours_are_called_so() -> None:
+    said = io.StringIO()
+    terminal = Terminal(said)
+    terminal.failed("store: step 7", ValueError("x"), again=False)
+    terminal.failed("observe", OSError(errno.ENOSPC, "full"), again=False)
+    assert said.getvalue().count("an error inside Tensight (") == 2
+
+
+@pytest.mark.parametrize(("rewinds", "shown"), [(True, 0), (False, 1)])
+def test_a_nan_in_the_data_waits_for_the_second_look_which_may_name_its_line(rewinds: bool, shown: int) -> None:
+    said = io.StringIO()
+    terminal = Terminal(said)
+    terminal.rewinds = rewinds
+    early = Finding("nan_in_input", "data", "the input of step 5 holds NaN", 0.9, 5, Where(), "because")
+    terminal.finding(early)
+    assert said.getvalue().count("✖") == shown
+    assert "looking again" in said.getvalue() or not rewinds
+    better = msgspec.structs.replace(early, replay="exact", where=Where(file="data.py", line=8))
+    terminal.finding(better)
+    assert said.getvalue().count("✖") == 1
+    assert ("data.py:8" in said.getvalue()) is rewinds
 
 
 def test_the_status_line_is_never_wider_than_the_terminal() -> None:

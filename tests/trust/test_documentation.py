@@ -96,6 +96,45 @@ def test_files_in_the_documentation_are_files_of_their_kind(tmp_path: Path) -> N
         assert readers[block.language](block.text), block
 
 
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+NAMED = re.compile(r"`((?:tests|benchmarks|docs|scripts|examples|src|web)/[^`\s<*{]*)`|python (benchmarks/[\w./]+)")
+ALL = [*PAGES, ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page: those that GitHub and Sphinx make of its headings, and those it sets itself."""
+    text = page.read_text(encoding="utf-8")
+    lines = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    made = {re.sub(r"[^\w\- ]", "", line.strip().lower()).replace(" ", "-") for line in lines}
+    return made | set(re.findall(r"^\(([\w-]+)\)=$", text, re.MULTILINE))
+
+
+def dead(page: Path, text: str) -> list[str]:
+    """What a page names that is not there: pages, places in them, files of the project."""
+    found = []
+    for link in LINK.findall(BLOCK.sub("", text)):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if link.startswith(("http", "mailto")):
+            continue
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in headings(target)):
+            found.append(link)
+    for one, other in NAMED.findall(text):
+        if not (ROOT / (one or other).partition("::")[0]).exists():
+            found.append(one or other)
+    return found
+
+
+@pytest.mark.parametrize("page", ALL, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_link_leads_nowhere(page: Path) -> None:
+    assert dead(page, page.read_text(encoding="utf-8")) == []
+
+
+def test_a_link_that_leads_nowhere_is_noticed() -> None:
+    text = "[a](none.md) [b](README.md#none) [c](README.md#limits) `tests/none.py` python benchmarks/none.py\n"
+    assert dead(ROOT / "README.md", text) == ["none.md", "README.md#none", "tests/none.py", "benchmarks/none.py"]
+
+
 def toml(text: str, folder: Path) -> object:
     (folder / "watch.toml").write_text(text, encoding="utf-8")
     return spec.load(folder / "watch.toml") if "[[watch" in text else text

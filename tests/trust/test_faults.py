@@ -26,6 +26,7 @@ TRIED = {
     "the disk is slow": ["slow_disk"],
     "the clock jumps": ["clock_jumps"],
     "workers are forked": ["forked_workers"],
+    "workers are spawned": ["spawned_workers"],
     "several threads": ["threads"],
     "memory is short": ["memory_short"],
     "Ctrl-C and SIGTERM": ["ctrl_c", "terminated"],
@@ -40,7 +41,15 @@ ELSEWHERE = {
         "tests.ranks.test_pausing:one_that_is_killed_is_named",
         "tests.ranks.test_verdict:the_rank_that_was_killed_is_named",
     ],
-    "workers are spawned": ["tests.cli.test_commands:processes_that_a_script_spawns"],
+    "ranks are spawned": ["tests.cli.test_commands:processes_that_a_script_spawns"],
+    "a disk that is full and has room again": [
+        "tests.store.test_writing:a_full_disk_costs_the_steps_of_that_time_and_says_so"
+    ],
+    "a disk too slow for a dump": ["tests.dump.test_writing:a_full_queue_drops_what_finds_no_room_and_says_so"],
+    "a server that comes back": [
+        "tests.control.test_link:a_server_that_comes_back_hears_the_latest_state",
+        "tests.ranks.test_sending:a_file_that_grows_is_sent_from_where_it_was",
+    ],
     "an error in every condition, rule and writer": [
         "tests.harm.test_errors:test_an_error_in_a_condition",
         "tests.harm.test_errors:test_an_error_in_a_rule",

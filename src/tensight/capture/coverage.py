@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tensight.records import Coverage, Gap, Network, Part, StepRecord, TensorInfo
+
+_MOST_NAMES = 3
 
 
 class CoverageKeeper:
@@ -72,17 +76,28 @@ def step_check_line(record: StepRecord, tensors: dict[int, TensorInfo], networks
     trainable -= sum(1 for number in held_elsewhere(tensors) if tensors[number].kind == "weight")
     if not networks:  # tensors that are trained without a module
         trainable = sum(1 for info in tensors.values() if info.kind == "weight")
-    changed = sum(
-        1
+    moved = {
+        seen.tensor: seen.stats.change.equal < seen.stats.count
         for seen in record.observations
-        if tensors[seen.tensor].kind == "weight"
-        and seen.stats.change is not None
-        and seen.stats.change.equal < seen.stats.count
-    )
+        if tensors[seen.tensor].kind == "weight" and seen.stats.change is not None
+    }
+    changed = sum(moved.values())
     finite = loss is not None and loss == loss and abs(loss) != float("inf")
     spoken = "no loss seen" if loss is None else f"loss {loss:.6g}" + ("" if finite else " is not finite")
     line = f"first step: forward ran, {spoken}, {changed} of {trainable} trainable parameters changed"
-    return line if changed else line + _why_nothing_changed(record)
+    if not changed:
+        return line + _why_nothing_changed(record)
+    return line + _which(tensors[one].name for one, did in moved.items() if not did)
+
+
+def _which(same: Iterable[str]) -> str:
+    """
+    >>> _which(["a", "b", "c", "d", "e"]), _which(["a"]), _which([])
+    (', not a, b, c and 2 more', ', not a', '')
+    """
+    names = list(same)
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f", not {', '.join(names[:_MOST_NAMES])}{more}" if names else ""
 
 
 def _why_nothing_changed(record: StepRecord) -> str:

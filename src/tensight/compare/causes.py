@@ -14,7 +14,10 @@ from tensight.compare.alignment import Alignment, dialect, modules_of
 from tensight.compare.moments import Moment
 from tensight.compare.preflight import Difference, parameters_of, setting_differences
 from tensight.compare.sides import Side
+from tensight.diagnosis.rules.data import NanInInput
+from tensight.diagnosis.rules.nonfinite import NONFINITE
 
+_SPOIL = NONFINITE | {NanInInput.fault, *NanInInput.also}  # findings that a NaN of the same run comes from
 Array = np.ndarray[Any, Any]
 
 
@@ -53,7 +56,14 @@ def _not_finite(s: Suspect) -> str:
     if a.bad == b.bad:
         return ""
     side, stats = ("B", b) if b.bad > a.bad else ("A", a)
-    return f"{side} has {stats.nan} NaN and {stats.inf} infinite values here, the other side has not"
+    said = " and ".join(f"{count} {word}" for count, word in ((stats.nan, "NaN"), (stats.inf, "infinite")) if count)
+    whole = f"{side} has {said} of {stats.count} values here, the other side has not"
+    if stats.count == 1:
+        whole = f"{side} is {'NaN' if stats.nan else 'infinite'} here, the other side is not"
+    own = s.a if side == "A" else s.b
+    step = s.moment.step - own.shift
+    known = next((one for one in own.first.findings if one.since_step <= step and one.fault in _SPOIL), None)
+    return whole + (f"; {side} has a finding of its own since step {known.since_step}: {known.title}" if known else "")
 
 
 def _start(s: Suspect) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from tensight.compare.losses import BAND, within
@@ -51,9 +52,12 @@ def _lines(found: Comparison) -> Iterator[str]:
 def _losses(found: Comparison) -> Iterator[str]:
     loss = found.loss
     if loss.first_step_differs is not None and loss.a is not None and loss.b is not None:
-        place = "forward pass" if loss.verdict == "forward" else "backward pass or the update"
         numbers = f"{loss.a:.7g} against {loss.b:.7g}"
-        yield f"loss      differs from step {loss.first_step_differs} on ({numbers}): look at the {place}"
+        bad = [side for side, value in (("A", loss.a), ("B", loss.b)) if not math.isfinite(value)]
+        advice = "look at the " + ("forward pass" if loss.verdict == "forward" else "backward pass or the update")
+        if len(bad) == 1 and loss.verdict != "forward":  # one batch may do that: an update need not be wrong
+            advice = f"{bad[0]} is no longer finite there; `tensight explain` says why"
+        yield f"loss      differs from step {loss.first_step_differs} on ({numbers}): {advice}"
     if found.losses and any(pair.relative for pair in found.losses):
         worst = max(found.losses, key=lambda pair: pair.relative)
         share = within(found.losses)

@@ -61,6 +61,15 @@ class Address(msgspec.Struct, frozen=True):
         return f"ssh -L {self.port}:127.0.0.1:{self.port} {os.uname().nodename}"
 
 
+def new_token() -> str:
+    """What a page or a training must show: 256 bits of the system's randomness.
+
+    >>> len(new_token()), new_token() == new_token()
+    (43, False)
+    """
+    return secrets.token_urlsafe(32)
+
+
 def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Where servers of this user leave their tokens, readable by nobody else."""
     base = environ.get("TENSIGHT_STATE") or environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"

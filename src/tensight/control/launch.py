@@ -10,14 +10,13 @@ import contextlib
 import ipaddress
 import json
 import os
-import secrets
 import socket
 import ssl
 import subprocess
 import sys
 from pathlib import Path
 
-from tensight.control.address import BESIDE, Address
+from tensight.control.address import BESIDE, Address, new_token
 from tensight.errors import UsageError
 
 FIRST_PORT = 8765
@@ -114,7 +113,7 @@ def start(
     """Serve the page of one run in a new process, and say where. UsageError when the port cannot be had."""
     check_certificate(tls_cert, tls_key)
     listening = bind(host, port)
-    address = address_of(listening, host, secrets.token_urlsafe(24), tls_cert=tls_cert)
+    address = address_of(listening, host, new_token(), tls_cert=tls_cert)
     run_dir = run_dir.resolve()
     environment = {**os.environ, "TENSIGHT": "off"}  # the server itself is not to be watched
     try:

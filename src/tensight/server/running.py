@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 import socket
 import sys
 import webbrowser
@@ -15,7 +14,7 @@ from urllib.parse import quote
 import uvicorn
 from starlette.applications import Starlette
 
-from tensight.control.address import leave
+from tensight.control.address import leave, new_token
 from tensight.control.launch import address_of, bind, check_certificate, warning_of
 from tensight.errors import FormatError, NameNotFound
 from tensight.runs import foreign
@@ -143,7 +142,7 @@ def _serve_here(
     seconds: float | None = None,
     keep: Path | None = None,
 ) -> None:
-    token = secrets.token_urlsafe(24)
+    token = new_token()
     check_certificate(tls_cert, tls_key)
     listening = bind(host, port)
     address = address_of(listening, host, token, tls_cert=tls_cert)

@@ -5,6 +5,7 @@ Everything goes to standard error; standard output belongs to the script.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -12,11 +13,14 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TextIO
 
 from tensight.capture.coverage import coverage_line, step_check_line
+from tensight.diagnosis.rules.data import NanInInput
 from tensight.records import Coverage, Finding, Hit, Network, StepRecord, TensorInfo
 from tensight.runs.blocks import finding_block, hit_line, plain
 
 EVERY = 0.1  # seconds between two status lines
 MOST_HITS = 20  # lines for hits; the rest is counted
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a full disk, a quota or a limit on files answers
+_OF_BATCHES = frozenset({NanInInput.fault, *NanInInput.also})  # a second look may find the line that made them
 
 
 class Terminal:
@@ -104,7 +108,8 @@ class Terminal:
 
     def finding(self, finding: Finding) -> None:
         """Said at once, or when the second look at its step has ended."""
-        if self.rewinds and not finding.replay and finding.category == "numeric-nonfinite":
+        waits = finding.category == "numeric-nonfinite" or finding.fault in _OF_BATCHES
+        if self.rewinds and not finding.replay and waits:
             if self._findings:
                 self.line(f"step {finding.since_step}: {plain(finding.title)}; looking again")
             return
@@ -132,6 +137,11 @@ class Terminal:
 
     def failed(self, where: str, error: BaseException, *, again: bool) -> None:
         said = plain(f"{type(error).__name__}: {error}", 200)
+        if isinstance(error, OSError) and error.errno in _NO_ROOM and where.startswith("store: "):
+            what = where.removeprefix("store: ")
+            later = "" if what == "end of the run" else "; recording is tried again later"
+            self.line(f"{what} could not be recorded: {error.strerror}{later}. The training goes on")
+            return
         self.line(f"an error inside Tensight ({where}) was held back; the training goes on. {said}")
 
     def make_room(self) -> None:

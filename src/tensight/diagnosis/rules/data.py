@@ -11,8 +11,8 @@ from tensight.diagnosis.kept import Kept, abs_max
 from tensight.diagnosis.losses import CLASS_LOSSES, LossSite
 from tensight.diagnosis.rule import Fact, Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE, bad_values, beside_values, fed_bad, given_outside, replay_of
-from tensight.diagnosis.words import bad_kind, median, number, plural, where
-from tensight.records import Finding, Observation, Source, TensorInfo
+from tensight.diagnosis.words import at, bad_kind, median, number, plural, where
+from tensight.records import Finding, Observation, Replay, Source, TensorInfo
 
 HUGE_INPUT = 1e3
 FEW_BATCHES = 6
@@ -56,6 +56,17 @@ def _network(case: Case, info: TensorInfo | None) -> str:
         return info.network
     trained = case.trained()
     return trained[0] if trained else ""
+
+
+def _made_in_loading(replay: Replay | None, step: int) -> Replay | None:
+    """The replay of a step whose batch came out bad, where an operator outside of all modules is what made it so.
+
+    The first bad operator of the step it is: what the network did came later, and had the batch already.
+    """
+    if replay is None or replay.step != step or replay.status not in ("exact", "close"):
+        return None
+    made = replay.facts.get("kind") == "made" and replay.phase == "forward" and not replay.module
+    return replay if made else None
 
 
 class NanInInput(Rule):
@@ -111,6 +122,23 @@ class NanInInput(Rule):
         count = bad_values(one.stats) if one is not None else "NaN or inf values"
         kind = "NaN" if one is None else bad_kind(one.stats.nan, one.stats.inf, one.stats.neg_inf)
         reached = "" if bad.answer else " (outputs, loss, gradients, weights)"
+        fix: tuple[str, ...] = (
+            "drop or repair such samples when loading: torch.nan_to_num, or a check with torch.isfinite"
+            " in the data set",
+        )
+        made = _made_in_loading(replay, bad.step) if batch is not None else None
+        by, op = "", None
+        if made is not None and made.source is not None:
+            from tensight.diagnosis.reasons import explain, operator_name
+            from tensight.diagnosis.reasons_words import namespace
+
+            reason = explain(made)
+            op = f"{namespace(made)}.{operator_name(made)}"
+            source = made.source
+            by = f". It was made when the batch was loaded, by {op}{at(source)}"
+            by += f": {reason.why}" if reason is not None else ""
+            fix = (*(reason.fix if reason is not None else ()), *fix)
+            facts += [(f"input {place} of the operator", text) for place, text in enumerate(made.inputs)]
         then = ["the loss", "gradients", "every weight"] if bad.loss else []
         return [
             self.finding(
@@ -118,14 +146,11 @@ class NanInInput(Rule):
                 fault="nan_in_target" if target else "",
                 confidence=0.97,
                 since_step=bad.step,
-                where=where(source, module=None if target else case.first_module(network), network=network),
+                where=where(source, module=None if target else case.first_module(network), op=op, network=network),
                 why=f"the {what} data of step {bad.step}{said} held {count}{where_row} before the network saw"
-                f" it; every NaN after it{reached} comes from this batch",
+                f" it; every NaN after it{reached} comes from this batch{by}",
                 facts=facts,
-                fix=(
-                    "drop or repair such samples when loading: torch.nan_to_num, or a check with torch.isfinite"
-                    " in the data set",
-                ),
+                fix=fix,
                 confirm=(f"look at batch {index if index is not None else bad.step}: (~torch.isfinite(x)).nonzero()",),
                 since="in the data",
                 then=then,

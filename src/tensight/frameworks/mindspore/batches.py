@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -93,8 +94,20 @@ class Batches:
             value = getattr(dataset, key, None)
             if isinstance(value, (bool, int, str)):
                 settings[key] = value
+        with contextlib.suppress(Exception):  # a source of the user's own may answer anything
+            settings["shuffle"] = shuffled(dataset)
         self._watching.sink.part(Part("loader", name, base, settings, source))
         return name
+
+
+def shuffled(dataset: Any) -> bool:
+    """Whether the order of rows is drawn. MindSpore says so of an iterator, too, which it reads as it comes."""
+    kind, children = type(dataset).__name__, dataset.children
+    if kind == "GeneratorDataset" and not hasattr(dataset.source, "__getitem__"):
+        return False
+    if kind == "ShuffleDataset" or not children:
+        return bool(dataset.is_shuffled())
+    return any(map(shuffled, children))
 
 
 def described(index: int, tensor: Tensor | Array) -> dict[str, Value]:
