@@ -14,26 +14,10 @@ SHARE = 0.8  # of a step's time
 SECONDS = 0.01  # less is not worth a word
 STEPS = 20
 
-
 # What draws or cuts out a batch of what is in memory.
 _QUICK = frozenset(
-    {
-        *(
-            "rand",
-            "randn",
-            "randint",
-            "randperm",
-            "normal",
-            "arange",
-            "ones",
-            "zeros",
-            "linspace",
-            "rand_like",
-            "split",
-        ),
-        *("randn_like", "chunk", "unbind", "stack", "cat", "to", "float", "long", "view", "reshape", "unsqueeze"),
-        *("squeeze", "range", "enumerate", "zip", "len", "flatten", "transpose", "permute", "roll", "size", "expand"),
-    }
+    "rand randn randint randperm normal arange ones zeros linspace rand_like randn_like split chunk unbind stack cat to"
+    " float long view reshape unsqueeze squeeze flatten transpose permute roll size expand range enumerate zip len".split()
 )
 
 
