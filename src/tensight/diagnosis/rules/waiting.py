@@ -16,8 +16,12 @@ STEPS = 20
 
 # What draws or cuts out a batch of what is in memory.
 _QUICK = frozenset(
-    "rand randn randint randperm normal arange ones zeros linspace rand_like randn_like split chunk unbind stack cat to"
-    " float long view reshape unsqueeze squeeze flatten transpose permute roll size expand range enumerate zip len".split()
+    (
+        *("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "arange", "linspace"),
+        *("ones", "zeros", "split", "chunk", "unbind", "stack", "cat", "roll", "view", "reshape", "flatten", "expand"),
+        *("squeeze", "unsqueeze", "transpose", "permute", "to", "float", "long", "size"),
+        *("range", "enumerate", "zip", "len"),
+    )
 )
 
 
