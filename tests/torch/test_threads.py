@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -72,3 +72,53 @@ def test_two_threads_that_begin_at_the_same_moment_do_not_break_each_other(
     assert torch.equal(got["other"], other[0](x))
     assert sink.calls[:2] == ["forward model True", "forwarded model"]
     assert {seen.info.node for seen in sink.seen if seen.info.kind in ("output", "activation")} >= {"0", "1"}
+
+
+class Guarded(nn.Parameter):
+    """A parameter that notes which threads read its gradient."""
+
+    readers: ClassVar[set[int]] = set()
+
+    @property
+    def grad(self) -> torch.Tensor | None:
+        Guarded.readers.add(threading.get_ident())
+        return torch.Tensor.grad.__get__(self)
+
+    @grad.setter
+    def grad(self, value: torch.Tensor | None) -> None:
+        torch.Tensor.grad.__set__(self, value)
+
+
+@pytest.mark.parametrize("optimizers", [True, False], ids=["optimizers", "by hand"])
+def test_gradients_of_what_another_thread_trains_are_left_alone(watch: Watch, optimizers: bool) -> None:
+    watch()
+    mine, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    other.weight = Guarded(other.weight.detach().clone())
+    Guarded.readers.clear()
+
+    def step(model: nn.Module) -> None:
+        if optimizers:
+            made.setdefault(id(model), torch.optim.SGD(model.parameters(), 0.1)).zero_grad()
+        model(torch.ones(4, 2)).square().mean().backward()
+        if optimizers:
+            made[id(model)].step()
+        else:
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter -= 0.1 * torch.ones_like(parameter)
+
+    made: dict[int, torch.optim.Optimizer] = {}
+    theirs = []
+
+    def train() -> None:
+        theirs.append(threading.get_ident())
+        for _ in range(3):
+            step(other)
+
+    step(mine)
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join(LONG)
+    for _ in range(3):
+        step(mine)
+    assert Guarded.readers == set(theirs)

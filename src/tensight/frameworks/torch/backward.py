@@ -162,7 +162,7 @@ class Backward:
 
     def _cleared(self, model: Any) -> bool | None:
         """Whether gradients were empty or zero before this pass: seen from the smallest parameter that has one."""
-        if model is None:
+        if model is None or model.is_elsewhere:
             return None
         smallest = _smallest(model)
         if smallest is None or smallest.grad is None:
@@ -177,7 +177,7 @@ class Backward:
         if self.has_optimizer():
             return
         model = self.networks.models.get(self.watching.network)
-        smallest = _smallest(model) if model is not None else None
+        smallest = _smallest(model) if model is not None and not model.is_elsewhere else None
         if smallest is not None and smallest.grad is not None:
             self._left = (weakref.ref(smallest), smallest.grad, _sample(smallest.grad))
 
@@ -200,7 +200,7 @@ class Backward:
         """
         found = []
         for model in self.networks.models.values():
-            if model.name == network or not self.holds_parameters(model):
+            if model.name == network or model.is_elsewhere or not self.holds_parameters(model):
                 continue
             tensor = _smallest(model)
             cleared = self._cleared(model)
@@ -288,6 +288,8 @@ class Backward:
         for model in self.networks.models.values():
             if self.holds_parameters(model):
                 self._resting.pop(model.name, None)
+                continue
+            if model.is_elsewhere:
                 continue
             found = [
                 (held, tensor)

@@ -143,6 +143,8 @@ class Calls:
         if model is not None and not model.started and watching.gradients:
             self.look_at_start(model)
         watching.thread = threading.get_ident()
+        if grad:
+            self.networks.trained_here(entry)
         self.looking = watching.deep and self._may_observe(grad)
         scope = Scope(entry, self._number(entry), entry.ref() is not module)
         if self.looking:
@@ -198,6 +200,8 @@ class Calls:
     def _enter(self, module: nn.Module, entry: Entry | None) -> Scope | None:
         watching = self.watching
         if threading.get_ident() != watching.thread:
+            if entry is not None and not entry.path and torch.is_grad_enabled():
+                self.networks.trained_here(entry)
             return None
         outermost = watching.scopes[0]
         if outermost.wrapped and entry is outermost.entry:

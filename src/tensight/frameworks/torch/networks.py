@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterator
 
@@ -97,11 +98,18 @@ class Model:
         self.described: Network | None = None
         self.incomplete = False  # lazy modules: described again after the first call
         self.started = False  # its parameters were looked at as they were before the first call
+        self.thread = threading.get_ident()  # the one that trains it
         self.buffers_seen = -1
         self.frozen_seen = False
         self.marks = 0  # how often a weight of it was marked, and the step from which the next mark is due
         self.next_mark = 0
         self.marked: torch.Tensor | None = None  # some values of it at the latest mark
+
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether another thread trains it: reading a `.grad` while that thread clears it may end the process."""
+        return self.thread != threading.get_ident()
 
 
 class Networks:
@@ -137,6 +145,12 @@ class Networks:
             return None  # torch tries it out before it hangs in a network
         self.add(root, variable_name(root, skip + 1) or variable_name(module, skip + 1), compiled=is_compiled(module))
         return self.entries.get(inner)
+
+    def trained_here(self, entry: Entry) -> None:
+        """This thread calls a network to train it."""
+        model = self.models.get(entry.network)
+        if model is not None:
+            model.thread = threading.get_ident()
 
     def add(self, root: nn.Module, name: str = "", *, compiled: bool = False) -> Model:
         """Watch a model from now on."""

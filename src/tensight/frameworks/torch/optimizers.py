@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import weakref
 from typing import Any
 
@@ -150,6 +151,8 @@ class Optimizers:
             self._tell(known, optimizer)
         if not known.steps:
             self.networks.adopt([tensor for group in optimizer.param_groups for tensor in group["params"]])
+        for model in self._models(optimizer):
+            model.thread = threading.get_ident()
         for tell in self.before_step:
             tell()
         closure = _closure(args, kwargs)

@@ -39,7 +39,7 @@ class Symmetry:
         with torch.no_grad():
             for model in list(self.networks.models.values()):
                 root = model.ref()
-                if root is not None and len(self._told) < _MOST_TOLD:
+                if root is not None and not model.is_elsewhere and len(self._told) < _MOST_TOLD:
                     self._rows(model)
                     self._modules(model, root)
 
