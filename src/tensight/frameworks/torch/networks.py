@@ -105,7 +105,6 @@ class Model:
         self.next_mark = 0
         self.marked: torch.Tensor | None = None  # some values of it at the latest mark
 
-
     @property
     def is_elsewhere(self) -> bool:
         """Whether another thread trains it: reading a `.grad` while that thread clears it may end the process."""
