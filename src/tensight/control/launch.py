@@ -16,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tensight import children
 from tensight.control.address import BESIDE, Address, new_token
 from tensight.errors import UsageError
 
@@ -131,6 +132,7 @@ def start(
                 start_new_session=True,  # Ctrl-C is meant for the training
                 env=environment,
             )
+        children.hide(process.pid)
         assert process.stdin is not None
         order = {
             "descriptor": listening.fileno(),

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Collection
 from typing import NoReturn
 
+from tensight import children
 from tensight.replay import isolation
 
 LIMIT = 120.0
@@ -120,7 +121,10 @@ class Copy:
         try:
             gone, _, used = os.wait4(self.pid, 0 if wait else os.WNOHANG)
         except ChildProcessError:
+            children.collected(self.pid)
             return 0.0
+        if gone:
+            children.collected(self.pid)
         return used.ru_utime + used.ru_stime if gone else None
 
 
@@ -179,6 +183,7 @@ def make_copy(step: int, order: bytes | None = None, *, stays: bool = False) -> 
     if pid:
         os.close(wake_out)
         os.close(answers_in)
+        children.hide(pid)  # whoever waits for all children would wait for ever
         return Copy(pid, orders, wake_in, answers_out, step)
     try:
         gc.disable()  # a collection would touch, and so copy, every page

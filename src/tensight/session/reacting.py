@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Sequence
 
+from tensight import children
 from tensight.capture.companion import Companion
 from tensight.capture.recorder import Recorder
 from tensight.records import Finding, RunEnd, StepRecord
@@ -58,6 +59,7 @@ class Notifying(Companion):
     def tell(self, news: dict[str, object]) -> None:
         """Start the command with this news."""
         process = subprocess.Popen(self._command, shell=True, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        children.hide(process.pid)
         self._started.append(process)
         assert process.stdin is not None
         try:

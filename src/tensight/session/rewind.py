@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tensight import children
 from tensight.capture.companion import Companion
 from tensight.capture.recorder import Recorder
 from tensight.diagnosis import Engine
@@ -61,6 +62,7 @@ class Rewind(Companion):
         self._shadowed = False  # the trouble that is there now was looked at
 
     def started(self) -> None:
+        children.prepare()
         self._ready()
 
     def step_began(self, step: int) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from tensight import children
 from tensight.control.address import Address
 from tensight.control.messages import Hello
 from tensight.control.records import Offer, Records
@@ -91,6 +92,7 @@ class Sending:
             start_new_session=True,  # Ctrl-C is meant for the training
             env={**os.environ, "TENSIGHT": "off"},
         )
+        children.hide(self._process.pid)
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(order) + b"\n")
         atexit.register(self._end)

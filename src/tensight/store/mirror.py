@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tensight import children
 from tensight.errors import RunError, TensightError
 from tensight.store.remote import file_system, is_of_a_run, spoken_of
 
@@ -92,6 +93,7 @@ class Mirroring:
         self._process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
+        children.hide(self._process.pid)
         self._pid = os.getpid()
         self.trouble = ""
 
