@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensight.capture.clock import Clock
+from tensight.capture.clock import PATIENCE, Clock
 
 
 def trained(*names: str) -> Clock:
@@ -43,9 +43,18 @@ def test_several_steps_of_one_optimizer_in_a_round_are_one_step() -> None:
 
 def test_an_optimizer_that_is_never_used_holds_nothing_up() -> None:
     clock = trained("A", "unused")
-    assert clock.updated("A") == []
-    assert clock.updated("A") == [1, 2]
+    assert [clock.updated("A") for _ in range(PATIENCE)] == [[]] * PATIENCE
+    assert clock.updated("A") == [1, 2, 3, 4, 5, 6]
     assert clock.updated("A") == [1]
+
+
+def test_when_the_run_ends_nobody_waits_for_an_optimizer_that_never_stepped() -> None:
+    clock = trained("A", "unused")
+    assert [clock.updated("A") for _ in range(3)] == [[], [], []]
+    assert clock.over() == [1, 2, 3]
+    clock = trained("D", "G", "unused")
+    assert [clock.updated(name) for name in "DGD"] == [[], [], []]
+    assert clock.over() == [2, 3]
 
 
 def test_a_replaced_optimizer_is_given_up_and_no_step_is_lost() -> None:
@@ -65,6 +74,12 @@ def test_a_generator_that_steps_after_five_updates_of_its_critic_ends_each_round
     assert 100 <= steps_of("DDDDDG" * 100) <= 110  # the first rounds show the rhythm
 
 
+def test_rounds_of_a_critic_count_from_the_first() -> None:
+    for critic in range(1, PATIENCE + 1):
+        assert steps_of(("D" * critic + "G") * 6) == 6
+        assert steps_of("DG" + ("D" * critic + "G") * 6) == 7  # `if step % critic == 0`
+
+
 def test_optimizers_that_take_turns_in_long_phases_make_a_step_with_each_update() -> None:
     assert steps_of(("A" * 20 + "B" * 20) * 5) == 200
 
@@ -81,6 +96,19 @@ def test_without_training_each_call_of_the_model_is_a_step() -> None:
         clock.forwarded()
     assert ends == [0, 0]
     assert clock.pending()
+
+
+def test_calls_before_a_training_that_may_come_are_no_steps_yet() -> None:
+    clock = trained("A")
+    for _ in range(3):
+        assert clock.forward() == []
+        clock.forwarded()
+        assert clock.undecided
+    clock.backward()
+    assert not clock.undecided
+    assert clock.updated("A") == [1]
+    clock.forwarded()
+    assert not clock.undecided
 
 
 def test_a_forward_before_the_first_backward_is_no_step_of_its_own() -> None:

@@ -123,6 +123,53 @@ def test_without_training_each_call_is_a_step_and_the_last_is_not_lost(tmp_path:
     assert not any(step.training for step in steps)
 
 
+def called(sink: Recorder, values: Sequence[float], *, training: bool = False) -> None:
+    number = sink.new_id()
+    sink.tensor(TensorInfo(id=number, kind="output", node="fc", slot="output.0"))
+    for value in values:
+        sink.forward("net", training)
+        sink.observe(number, Stats(count=1, positive=1, min=value, max=value, mean=value, abs_mean=value))
+        sink.forwarded("net")
+
+
+def test_with_an_optimizer_that_never_steps_each_call_was_a_step(tmp_path: Path) -> None:
+    sink = recorder(
+        tmp_path, [Watchpoint(id=1, condition="TL", parameters={"max_gt": 2.5}, on="output:*", name="large")]
+    )
+    sink.part(Part("optimizer", "SGD", "SGD"))
+    called(sink, [1.0, 2.0, 3.0])
+    assert sink.step == 0
+    sink.finish("finished", script_exit=0, crashed=False)
+    run = open_run(tmp_path)
+    assert [(step.step, step.training, [one.stats.max for one in step.observations]) for step in run.steps] == [
+        (0, False, [1.0]),
+        (1, False, [2.0]),
+        (2, False, [3.0]),
+    ]
+    assert [hit.step for hit in run.hits] == [2]
+
+
+def test_an_evaluation_before_the_first_step_of_a_training_does_not_shift_its_counting(tmp_path: Path) -> None:
+    sink = recorder(tmp_path)
+    sink.part(Part("optimizer", "SGD", "SGD"))
+    called(sink, [7.0, 8.0])
+    train(sink, [3.0, 2.0])
+    called(sink, [9.0, 9.0])
+    sink.finish("finished", script_exit=0, crashed=False)
+    assert [(step.step, step.loss, step.training) for step in open_run(tmp_path).steps] == [
+        (0, 3.0, True),
+        (1, 2.0, True),
+    ]
+
+
+def test_a_training_that_fails_before_its_first_backward_has_no_step(tmp_path: Path) -> None:
+    sink = recorder(tmp_path)
+    sink.part(Part("optimizer", "SGD", "SGD"))
+    called(sink, [1.0], training=True)
+    sink.finish("failed", script_exit=1, crashed=True)
+    assert open_run(tmp_path).step_count == 0
+
+
 def test_an_error_in_a_companion_is_told_and_stops_nobody(tmp_path: Path) -> None:
     class Broken(Companion):
         def step_ended(self, record: StepRecord, findings: Sequence[Finding]) -> None:

@@ -37,12 +37,12 @@ def test_steps_that_end_late_are_recorded_as_deep_as_they_were_seen(tmp_path: Pa
     sink = asleep(tmp_path)
     sink.part(Part("optimizer", "unused", "SGD"))
     sink.looking_since = time.perf_counter()  # as inside of a probe, of which the time counts
-    train(sink, [3.0, 2.0, 1.0])  # that the other one has no part in it shows with the second update
+    late = [6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
+    train(sink, [*late, 0.5])  # that the other one has no part in it shows with the sixth update
     assert [(step.step, step.losses, step.depth) for step in open_run(tmp_path).steps] == [
-        (0, (3.0,), Depth.ALL),
-        (1, (2.0,), Depth.ALL),
+        (number, (loss,), Depth.ALL) for number, loss in enumerate(late)
     ]
-    assert sink.finish("finished", script_exit=0, crashed=False).steps == 3
+    assert sink.finish("finished", script_exit=0, crashed=False).steps == 7
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

@@ -4,6 +4,10 @@ A step ends with an optimizer step; with several optimizers, when the last of th
 updates weights without an optimizer object ends its step where weights change after a backward. Without training, one
 step is one call of the outermost model.
 
+An optimizer that was created has not trained yet. Calls before the first backward may be an evaluation before a
+training, which must not shift its counting, or all that the program does (a checkpoint may bring an optimizer along).
+So they are no steps while the program runs; when it ends and nothing was trained, each of them was one.
+
 Which optimizers make up a round is only known after the fact: an optimizer may be created and never used, or be
 replaced by another. So the clock may find out late that steps have ended, and answers with a list: each entry is the
 number of updates, counted from the last end, after which a step ended.
@@ -11,6 +15,7 @@ number of updates, counted from the last end, after which a step ended.
 
 from __future__ import annotations
 
+PATIENCE = 5  # updates of others that one is waited for which is not known to step so rarely: critics have as many
 LONGEST_ROUND = 32  # updates between two of one that steps rarely: what comes seldomer is no part of each round
 
 
@@ -33,20 +38,26 @@ class Clock:
         self._stepped: list[str] = []  # updates since the last end
         self._ever: set[str] = set()
         self._trains = False
+        self._expects = False  # an optimizer was created: calls before the first backward are no steps yet
         self._called = False  # a model was called since the last end, and nothing else happened
         self._backwards = 0
 
     def optimizer(self, name: str) -> None:
         """An optimizer was created: it is expected in the round until shown otherwise."""
-        self._trains = True
+        self._expects = True
         self._round.setdefault(name, 0)
 
     def forward(self) -> list[int]:
         """The outermost model is about to be called."""
-        if self._called and not self._trains:
+        if self._called and not self._trains and not self._expects:
             self._called = False
             return [0]
         return []
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a call that has ended is a step if nothing is ever trained, and none otherwise."""
+        return self._called and self._expects and not self._trains
 
     def forwarded(self) -> None:
         self._called = True
@@ -94,9 +105,18 @@ class Clock:
         """Whether something happened since the last end that makes a step of its own when the run ends."""
         return bool(self._stepped) or (self._called and not self._trains)
 
+    def over(self) -> list[int]:
+        """The run ends: where steps have ended for which an optimizer was waited for that has never stepped."""
+        for other in [name for name in self._round if name not in self._ever]:
+            del self._round[other]
+        ends = self._ends()
+        if self._stepped and (not ends or ends[-1] < len(self._stepped)):
+            ends.append(len(self._stepped))
+        self._stepped.clear()
+        return ends
+
     def _drop_if_silent(self, other: str) -> None:
-        run = len(self._stepped)
-        if other not in self._ever or run > 2 * self._round[other] + 2:
+        if len(self._stepped) >= max(PATIENCE, 2 * self._round[other] + 3):
             del self._round[other]
             if other in self._last:
                 self._left[other] = self._last.pop(other)

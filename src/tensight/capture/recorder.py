@@ -220,6 +220,8 @@ class Recorder:
     def forward(self, network: str, training: bool) -> None:
         if self.depth < Depth.LIGHT:
             return
+        if self._steps.undecided:
+            self._calls.append((self._gathered, self._training))
         self._end_steps(self._steps.forward())
         self._began()
         self._training = training
@@ -237,7 +239,7 @@ class Recorder:
         if self.depth < Depth.LIGHT:
             self._slept(len(self._steps.updated(optimizer)))
             return
-        self._marks.append((len(self._observations), len(self._events), len(self._losses)))
+        self._marks.append(self._gathered)
         self._end_steps(self._steps.updated(optimizer))
 
     def weights_changed(self) -> None:
@@ -298,8 +300,10 @@ class Recorder:
         """The training is over. Called once; later calls change nothing."""
         if not self._ended:
             self._wake()
-            if self._steps.pending() and self._marks:
-                self._end_steps([len(self._marks)], stop=False)
+            if self._steps.undecided:
+                self._only_called(crashed=crashed)
+            elif self._steps.pending() and self._marks:
+                self._end_steps(self._steps.over(), stop=False)
             elif self._steps.pending():
                 self._end_steps([0], stop=False)
             if self._observations or self._events:
@@ -325,6 +329,24 @@ class Recorder:
 
     # inside
 
+    def _only_called(self, *, crashed: bool) -> None:
+        """The end of a program that has an optimizer and has trained nothing: each call was a step.
+
+        One that failed in its only call is a training that did not come to its first backward.
+        """
+        if crashed and not self._calls:
+            return
+        done = (0, 0, 0)
+        for gathered, training in [*self._calls, (self._gathered, self._training)]:
+            self._training = training
+            self._end_step(*(upto - before for upto, before in zip(gathered, done, strict=True)), more=True)
+            done = gathered
+
+    @property
+    def _gathered(self) -> tuple[int, int, int]:
+        """How many observations, events and losses of this step there are so far."""
+        return len(self._observations), len(self._events), len(self._losses)
+
     def _clear(self, now: float) -> None:
         self._started = now
         self.looking = 0.0
@@ -336,8 +358,9 @@ class Recorder:
         self._losses: list[float] = []
         self._scalars: dict[str, float] = {}
         self._kept: dict[int, Array] = {}
-        self._marks: list[tuple[int, int, int]] = []
-        self._training = True
+        self._marks: list[tuple[int, int, int]] = []  # where updates were, in what was seen of this step
+        self._calls: list[tuple[tuple[int, int, int], bool]] = []  # the same of calls that may turn out to be steps
+        self._training: bool = True
         self._has_begun = False
 
     def _looked(self) -> float:
@@ -387,7 +410,7 @@ class Recorder:
         for end in ends:
             more = end != ends[-1]  # has ended already, and was looked at as deep as it was: there is nothing to choose
             if end == 0:
-                self._end_step(len(self._observations), len(self._events), len(self._losses))
+                self._end_step(*self._gathered)
                 self._marks.clear()
             else:
                 self._end_step(*self._marks[end - 1 - cut], more=more)
