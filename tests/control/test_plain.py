@@ -95,11 +95,33 @@ def test_a_script_that_imports_no_framework_leaves_nothing_behind(tmp_path: Path
 
 
 def test_the_hook_is_installed_and_removed_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain, "_place", lambda: tmp_path / plain.HOOK)
+    other = tmp_path / "other" / plain.HOOK
+    other.parent.mkdir()
+    monkeypatch.setattr(plain, "_places", lambda: [tmp_path / plain.HOOK, other])
+    assert not plain.installed()
     assert plain.install() == tmp_path / plain.HOOK
     line = (tmp_path / plain.HOOK).read_text()
     assert line.startswith("import os; ")  # anything else is not run at the start of Python
     assert line.count("\n") == 1
-    assert plain.uninstall() == tmp_path / plain.HOOK
+    other.write_text(line)  # beside it: another folder that Python reads
+    assert plain.uninstall() == [tmp_path / plain.HOOK, other]
+    assert not plain.installed()
+    assert plain.uninstall() == []  # and again, which changes nothing
+    other.write_text("")
+    assert plain.install() == other  # one is enough
     assert not (tmp_path / plain.HOOK).exists()
-    plain.uninstall()  # and again, which changes nothing
+
+
+def test_the_hook_is_silent_where_the_package_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('fine')")
+    (tmp_path / plain.HOOK).write_bytes((startup.FOLDER / plain.HOOK).read_bytes())
+    begin = f"import site, sys; site.addsitedir({str(tmp_path)!r}); import train"
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", begin],
+        cwd=tmp_path,
+        env={**os.environ, "TENSIGHT_SERVER": "127.0.0.1:1"},
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "fine\n", "")

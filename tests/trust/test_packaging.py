@@ -8,7 +8,9 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
+import venv
 import zipfile
 from collections.abc import Iterator
 from email.parser import Parser
@@ -78,7 +80,8 @@ def test_everything_a_user_needs_is_in_the_wheel_and_nothing_else(wheel: Path) -
         assert f"tensight/{name}" in names
     page = [path for path in (ROOT / "src/tensight/server/static").rglob("*") if path.is_file()]
     assert {path.relative_to(ROOT / "src").as_posix() for path in page} <= names
-    assert {name.partition("/")[0] for name in names} == {"tensight", f"tensight-{version(wheel)}.dist-info"}
+    top = {name.partition("/")[0] for name in names}
+    assert top == {"tensight", "tensight.pth", f"tensight-{version(wheel)}.dist-info"}
     assert not [name for name in names if "__pycache__" in name or "node_modules" in name]
 
 
@@ -96,6 +99,46 @@ def test_the_wheel_says_what_it_needs_and_how_it_is_called(wheel: Path) -> None:
     plain = [need for need in facts.get_all("Requires-Dist", []) if "extra ==" not in need]
     assert not [need for need in plain if need.startswith(("torch", "mindspore", "pandas", "optuna"))]
     assert "-py3-none-" in wheel.name
+
+
+@pytest.mark.parametrize("kind", ["wheel", "editable"])
+def test_the_environment_is_enough_for_a_plain_script_once_the_package_is_installed(
+    wheel: Path, tmp_path: Path, kind: str
+) -> None:
+    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
+    site = Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path / "env")}))
+    if kind == "editable":
+        wheel = built(copied(tmp_path / "tree"), "editable", CXX="")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+        record = archive.read(f"tensight-{version(wheel)}.dist-info/RECORD").decode()
+    assert any(line.startswith("tensight.pth,sha256=") for line in record.splitlines())  # so it goes with the package
+    (site / "a_rest.pth").write_text(f"{sysconfig.get_path('purelib')}\n")  # what else is needed lies there
+    if kind == "wheel":  # in an environment that sees the system's packages the hook of both is read
+        other = tmp_path / "system"
+        other.mkdir()
+        shutil.copy(site / "tensight.pth", other / "tensight.pth")
+        (site / "zz_other.pth").write_text(f"import site; site.addsitedir({str(other)!r})\n")
+    python = str(tmp_path / "env" / "bin" / Path(sys.executable).name)
+    bare = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "TENSIGHT"))}
+
+    def run(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [python, *words], cwd=tmp_path, env={**bare, **environ}, capture_output=True, text=True, timeout=LONG
+        )
+
+    (tmp_path / "train.py").write_text(FAULTY.replace("step != 6", "step != 60"))
+    assert run("train.py").stderr == ""
+    assert not (tmp_path / "runs").exists()
+    ran = run("train.py", TENSIGHT_SERVER="127.0.0.1:9", CXX="/bin/false")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.count("tensight: first step") == 1, ran.stderr
+    assert [one.name for one in (tmp_path / "runs").iterdir()] == ["train-1"]
+    removed = run("-m", "tensight", "serve", "--remove-hook").stdout
+    assert str(site / "tensight.pth") in removed
+    assert "it came with the package" in removed
+    (site / "zz_other.pth").unlink(missing_ok=True)
+    assert run("train.py", TENSIGHT_SERVER="127.0.0.1:9").stderr == ""
 
 
 FAULTY = """

@@ -15,7 +15,7 @@ from tensight.cli.listening import listening
     "--install-hook",
     is_flag=True,
     help="Let scripts started by plain `python` in this environment connect by TENSIGHT_SERVER, or by MindSpore's "
-    "ENABLE_MS_DEBUGGER; then end.",
+    "ENABLE_MS_DEBUGGER, where the hook that came with the package is missing; then end.",
 )
 @click.option(
     "--runs",
@@ -42,11 +42,15 @@ def serve(
     """
     from tensight.session import plain
 
-    if install_hook or remove_hook:
-        place = plain.install() if install_hook else plain.uninstall()
-        click.echo(f"{'installed' if install_hook else 'removed'}: {place}")
-        if install_hook:
-            click.echo("a script connects by: TENSIGHT_SERVER=127.0.0.1:8765 python train.py")
+    if install_hook:
+        click.echo(f"installed: {plain.install()}")
+        click.echo("a script connects by: TENSIGHT_SERVER=127.0.0.1:8765 python train.py")
+        return
+    if remove_hook:
+        gone = plain.uninstall()
+        click.echo("\n".join(f"removed: {place}" for place in gone) or "no hook is installed here")
+        if gone and plain.is_of_package():
+            click.echo("it came with the package: installing that again, or --install-hook, brings it back")
         return
     from tensight import server
 

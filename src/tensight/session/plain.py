@@ -1,18 +1,21 @@
-"""Scripts that are started by plain `python` and connect by the environment, for those who have asked for it.
+"""Scripts that are started by plain `python` and connect by the environment.
 
-`tensight serve --install-hook` puts the one line of `site/tensight.pth` into this Python. It looks at two variables and
-does nothing more unless one of them is set.
+The package puts the one line of `site/tensight.pth` at the top of site-packages. It looks at two variables and does
+nothing more unless one of them is set. `tensight serve --remove-hook` takes it away, `--install-hook` brings it back.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import sys
 import sysconfig
+from importlib import metadata
 from pathlib import Path
 
+import tensight
 from tensight.control.address import from_environment
 from tensight.errors import UsageError
 from tensight.frameworks import registry
@@ -25,7 +28,18 @@ from tensight.session.settings import Settings
 from tensight.session.terminal import Terminal
 
 HOOK = "tensight.pth"
-LAUNCHERS = {"torchrun", "msrun", "accelerate", "deepspeed", "mpirun", "pip", "ipython", "jupyter", "pytest"}
+LAUNCHERS = {
+    "tensight",
+    "torchrun",
+    "msrun",
+    "accelerate",
+    "deepspeed",
+    "mpirun",
+    "pip",
+    "ipython",
+    "jupyter",
+    "pytest",
+}
 PARTIAL = 256 << 20  # bytes that may be held when MS_DEBUGGER_PARTIAL_MEM asks for little
 
 _begun = False
@@ -58,15 +72,25 @@ def _is_script(command: list[str]) -> bool:
     (True, False)
     >>> _is_script(["python", "/usr/bin/torchrun", "train.py"]), _is_script(["python", "-m", "torch.distributed.run"])
     (False, False)
+    >>> _is_script(["python", "-B", "-W", "error", "-c", "pass"]), _is_script(["python", "-X", "dev", "train.py"])
+    (False, True)
+    >>> _is_script(["python", "-B", "/usr/bin/tensight", "run", "train.py"])
+    False
     """
-    words = command[1:]
     if startup._is_tensight(command):
         return False
-    if "-m" in words[:4]:
-        module = (words[words.index("-m") + 1 :] or [""])[0]
-        return not module.startswith("torch.distributed.") and module.partition(".")[0] not in LAUNCHERS
-    script = next((word for word in words if not word.startswith("-")), "")
-    return bool(script) and Path(script).name not in LAUNCHERS and "-c" not in words[:1]
+    words = iter(command[1:])
+    for word in words:
+        if re.fullmatch(r"-[A-Za-z]*c", word):
+            return False
+        if re.fullmatch(r"-[A-Za-z]*m", word):
+            module = next(words, "")
+            return not module.startswith("torch.distributed.") and module.partition(".")[0] not in LAUNCHERS
+        if not word.startswith("-"):
+            return Path(word).name not in LAUNCHERS
+        if word in ("-X", "-W"):
+            next(words, "")
+    return False
 
 
 def _session() -> Session:
@@ -102,18 +126,29 @@ def _end(session: Session, crash: list[BaseException]) -> None:
         session.finish("stopped" if session.recorder.stopping else "finished", script_exit=None)
 
 
-def _place() -> Path:
-    return Path(sysconfig.get_path("purelib")) / HOOK
+def _places() -> list[Path]:
+    """Where the hook may lie: Python keeps what is compiled apart on some systems; or beside the package itself."""
+    folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(Path(tensight.__file__).parents[1])]
+    return [Path(folder) / HOOK for folder in dict.fromkeys(folders)]
 
 
 def installed() -> bool:
     """Whether scripts under plain `python` connect by the environment."""
-    return _place().is_file()
+    return any(place.is_file() for place in _places())
+
+
+def is_of_package() -> bool:
+    """Whether the hook came with the package, so that installing that again brings it back."""
+    try:
+        files = metadata.distribution("tensight").files or []
+    except metadata.PackageNotFoundError:
+        return False
+    return any(str(file) == HOOK for file in files)
 
 
 def install() -> Path:
     """Put the hook into this Python environment, and say where."""
-    place = _place()
+    place = next((place for place in _places() if place.is_file()), _places()[0])
     try:
         shutil.copyfile(startup.FOLDER / HOOK, place)
     except OSError as error:
@@ -121,11 +156,12 @@ def install() -> Path:
     return place
 
 
-def uninstall() -> Path:
-    """Take the hook away again."""
-    place = _place()
-    try:
-        place.unlink(missing_ok=True)
-    except OSError as error:
-        raise UsageError(f"{place} cannot be removed: {error.strerror}.") from None
-    return place
+def uninstall() -> list[Path]:
+    """Take the hook away again; where it was."""
+    there = [place for place in _places() if place.is_file()]
+    for place in there:
+        try:
+            place.unlink(missing_ok=True)
+        except OSError as error:
+            raise UsageError(f"{place} cannot be removed: {error.strerror}.") from None
+    return there
