@@ -117,6 +117,7 @@ class Recorder:
         self.holds = False  # True while a stop has to wait for a step that is run again
         self.closed_early = False  # the step of the update that comes now has been closed before it
         self._troubles = Troubles()
+        self._training = True
         self._clear(self._now())
         self._begin_step()
 
@@ -360,7 +361,7 @@ class Recorder:
         self._kept: dict[int, Array] = {}
         self._marks: list[tuple[int, int, int]] = []  # where updates were, in what was seen of this step
         self._calls: list[tuple[tuple[int, int, int], bool]] = []  # the same of calls that may turn out to be steps
-        self._training: bool = True
+        self._training = True
         self._has_begun = False
 
     def _looked(self) -> float:
