@@ -130,6 +130,28 @@ def test_an_input_that_is_not_finite_is_named_with_its_step(
     assert "loss" not in found["why"]
 
 
+@pytest.mark.parametrize(
+    ("text", "optimizer"),
+    [
+        (NETWORK, "torch.optim.Adam(net.parameters())"),
+        (MINDSPORE, "nn.Adam(net.trainable_params())"),
+    ],
+    ids=["torch", "mindspore"],
+)
+def test_an_optimizer_that_came_with_a_checkpoint_and_never_steps_hides_no_step(
+    run_tensight: Tensight, tmp_path: Path, text: str, optimizer: str
+) -> None:
+    begin = "with torch.inference_mode()" if "with torch" in text else "rng = np.random"
+    beside = text.replace(begin, f"optimizer = {optimizer}\n{begin}")
+    (found,) = findings(run_tensight, tmp_path, beside.format(line="x = x / 0.0 if i == 12 else x"))
+    assert (found["fault"], found["since_step"]) == ("nan_in_input", 12)
+    (tmp_path / "healthy").mkdir()
+    assert findings(run_tensight, tmp_path / "healthy", beside.format(line="pass")) == []
+    report = json.loads((tmp_path / "healthy" / "report.json").read_text())
+    assert report["run"]["steps"] == 20
+    assert report["coverage"]["optimizers"]
+
+
 def test_the_operator_that_makes_the_answer_nan_is_named_with_its_line(run_tensight: Tensight, tmp_path: Path) -> None:
     (found,) = findings(run_tensight, tmp_path, NETWORK.format(line="x[2] *= i != 12"))
     assert (found["fault"], found["since_step"]) == ("division_by_zero", 12)
