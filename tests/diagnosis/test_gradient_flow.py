@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tensight.records import Observation
+from tensight.records import Event, Observation, Source
 from tests.diagnosis.builders import Layer, Run, nan, stats
 
 
@@ -151,6 +151,38 @@ def test_a_signal_that_explodes_before_any_update_is_the_networks_fault() -> Non
         run.train(math.nan)
     (finding,) = run.end()
     assert (finding.fault, finding.since_step, finding.where.module) == ("exploding_gradient", 0, "rnn")
+
+
+def _exp_between(largest: float, first_loss: float = 9e13) -> Run:
+    """The values of the second layer are huge from the first step on, and exp gave `largest` in between."""
+    run = Run([Layer("logvar"), Layer("decoder"), Layer("out")])
+    run.layers[1].output = run.layers[2].output = 1e9
+    for layer in run.layers:
+        layer.gradient = 1e12
+    line = Source("train.py", 12, "z = mu + eps * torch.exp(logvar)")
+    values = {"function": "exp", "given": 21.0, "largest": largest, "module": ""}
+    told = Event("grown", part="net", values=values, source=line)
+    run.train(first_loss, events=[*run.events(), told])
+    for layer in run.layers:
+        layer.output, layer.gradient = 1.0, 1.0
+    for at in range(10):
+        run.train(first_loss / 10**at)
+    return run
+
+
+def test_what_exp_has_made_huge_is_not_blamed_on_the_module_after_it() -> None:
+    (finding,) = _exp_between(1.3e9).end()
+    assert (finding.fault, finding.since_step) == ("exploding_activation", 0)
+    assert (finding.where.op, finding.where.line) == ("exp", 12)
+
+
+def test_a_module_that_grows_by_itself_is_named_though_an_exp_beside_it_is_large() -> None:
+    (finding,) = _exp_between(4e3).end()
+    assert (finding.fault, finding.where.module) == ("exploding_gradient", "decoder")
+
+
+def test_an_exp_that_is_large_where_the_loss_begins_as_it_should_is_fine() -> None:
+    assert "exploding_activation" not in _exp_between(1.3e9, 1.4).faults()
 
 
 def test_gradients_that_explode_late_under_small_updates_are_named() -> None:

@@ -59,6 +59,19 @@ def test_what_clamp_holds_is_told_with_its_range(watch: Watch) -> None:
     assert facts["largest"] < 5
 
 
+def test_what_exp_makes_huge_but_finite_is_told_and_what_it_leaves_ordinary_is_not(watch: Watch) -> None:
+    sink = watch()
+    net = nn.Linear(4, 8)
+    train(net, lambda: net(torch.zeros(2, 4)).exp().mean(), 1)
+    assert sink.kinds("grown") == []
+    train(net, lambda: torch.exp(net(torch.zeros(2, 4)) + 20).log().mean(), 1)
+    train(net, lambda: torch.exp(net(torch.zeros(2, 4)) + 200).mean(), 1)  # inf: other eyes see that
+    (facts,) = sink.kinds("grown")
+    assert (facts["function"], facts["module"]) == ("exp", "")
+    assert 19 < facts["given"] < 22
+    assert facts["largest"] > 1e8
+
+
 class Experts(nn.Module):
     def __init__(self, *, same: bool) -> None:
         super().__init__()

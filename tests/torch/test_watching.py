@@ -287,6 +287,23 @@ def test_a_cell_that_runs_very_often_is_looked_at_in_the_beginning_and_the_gap_i
     assert "cell" in sink.gaps[0][0]
 
 
+def test_a_network_inside_torch_func_is_said_once_to_be_unseen_with_a_remedy(watch: Watch) -> None:
+    sink = watch()
+    net = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+    net(torch.ones(1, 2))
+    assert sink.gaps == []
+    given = {name: tensor.detach() for name, tensor in net.named_parameters()}
+
+    def loss(given: dict) -> torch.Tensor:
+        return torch.func.functional_call(net, given, (torch.ones(1, 2),)).sum()
+
+    for _ in range(3):
+        torch.func.grad(loss)(given)
+    ((what, _, remedy),) = sink.gaps
+    assert what == "Sequential inside torch.func"
+    assert "loss.backward()" in remedy
+
+
 def test_two_networks_with_two_optimizers_are_told_apart(watch: Watch) -> None:
     sink = watch()
     generator, critic = nn.Linear(2, 2), nn.Linear(2, 1)

@@ -33,6 +33,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       casts, cast_loss number formats left and come back to in a step; whole numbers that a format cannot hold
       alike            part=network; module, name, what, count, updates: units that stay copies of each other
       held             part=network; share, smallest, largest, min, max, module: what clamp holds at its limits
+      grown            part=network; function, given, largest, module: what exp makes huge, though still finite
       workers          part=loader; generator, same, workers: workers that draw the same random numbers
       same_order       part=loader; epochs, epoch, since: epochs that were shuffled alike
       weights_loaded   part=network: before the first step, on a rank of several

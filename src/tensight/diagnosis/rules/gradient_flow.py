@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import pairwise
+from types import MappingProxyType
 
 from tensight.diagnosis.case import Case
 from tensight.diagnosis.kept import Kept, abs_max
 from tensight.diagnosis.ledger import Entry
 from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE
+from tensight.diagnosis.words import at as in_line
 from tensight.diagnosis.words import called, median, number, some, where
 from tensight.records import Finding, Observation, TensorInfo
 
@@ -270,6 +272,9 @@ class ExplodingSignal(Rule):
         "gradient against weight of each layer, before training has moved much",
         "course of the loss",
     )
+    also = MappingProxyType(
+        {"exploding_activation": "`exp` between two modules makes huge, still finite values, and the loss is absurd."}
+    )
     explains = frozenset({"lr_too_high", "exploding_activation", "dead_relu"}) | NONFINITE
     every = 10
     urgent = True
@@ -330,8 +335,50 @@ class ExplodingSignal(Rule):
             assert info is not None
             entry = self._entry_of(case, network, info, worst)
             return self._say(case, network, entry, info, first, ratio, grows, steady=steady is not None, calls=calls)
+        by_exp = self._by_exp(case, first, max(fed, 1.0), info)
+        if by_exp is not None:
+            return by_exp
         entry = self._entry_of(case, network, info, worst)
         return self._say(case, network, entry, info, first, ratio, grows)
+
+    def _by_exp(self, case: Case, kept: Kept, fed: float, info: TensorInfo) -> Finding | None:
+        """What a module was given may have grown between modules: then exp is to blame, not the module after it."""
+        outputs = [abs_max(one.stats) for one, other in kept.forward() if other.id == info.id]
+        for event in kept.record.events:
+            values = event.values
+            largest, given = values.get("largest"), values.get("given")
+            if event.kind != "grown" or not isinstance(largest, float) or not isinstance(given, float):
+                continue
+            if event.part != info.network or largest < AMPLIFIED * fed:
+                continue
+            if not largest / AMPLIFIED <= max(outputs) <= AMPLIFIED * largest:
+                continue  # the module grows by itself, or does not hand on what exp has made
+            module = str(values.get("module") or "")
+            return self.finding(
+                f"exp makes values of {number(largest)}: activations explode",
+                fault="exploding_activation",
+                confidence=0.9,
+                since_step=kept.step,
+                where=where(event.source, module=module, op="exp", network=info.network),
+                why=f"exp{in_line(event.source)} was given up to {number(given)} and returned up to {number(largest)};"
+                f" no input of the network is above {number(fed)}. {called(info.node)}, which comes"
+                f" after it, only hands that on, and the loss is {number(case.loss.first)} in the very first step"
+                " (exploding activation and gradient)",
+                facts=[
+                    ("largest value given to exp", given),
+                    ("largest value it returned", largest),
+                    (f"largest output of {called(info.node)}", max(outputs)),
+                    ("first loss", case.loss.first),
+                ],
+                fix=(
+                    "bound what exp is given: clamp it (logvar.clamp(-10, 10)), use softplus, or begin with small"
+                    " weights in the layer before",
+                    "for a log-variance the standard deviation is exp(0.5 * logvar)",
+                    "normalise the inputs",
+                ),
+                confirm=("print the largest value given to exp in the first step",),
+            )
+        return None
 
     @staticmethod
     def _worst_gradient(case: Case, network: str, kept: Kept) -> tuple[Entry | None, float]:

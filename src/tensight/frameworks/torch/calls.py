@@ -117,6 +117,7 @@ class Calls:
     def _begin(self, module: nn.Module, args: tuple, kwargs: dict) -> Scope | None:
         watching = self.watching
         if watching.foreign():
+            self._transformed(module)
             return None
         entry = self.networks.outermost(module, 4)
         if entry is None:
@@ -150,6 +151,17 @@ class Calls:
         if self.looking:
             self._inputs(entry, args, kwargs, scope.call, "input", "input")
         return scope
+
+    def _transformed(self, module: nn.Module) -> None:
+        """Inside torch.func tensors are stand-ins without values: what is not seen there must be said."""
+        if "torch.func" in self._said or torch._C._functorch.peek_interpreter_stack() is None:
+            return
+        self._said.add("torch.func")
+        self.watching.sink.gap(
+            f"{type(module).__name__} inside torch.func",
+            "grad, vmap and functional_call with them hide the values",
+            "train a few steps with a plain call of the module, loss.backward() and an optimizer to have it diagnosed",
+        )
 
     def _may_observe(self, grad: bool) -> bool:
         """A whole evaluation between two updates would be one step of thousands of tensors: its beginning is enough."""
