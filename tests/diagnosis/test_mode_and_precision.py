@@ -124,6 +124,26 @@ def test_updates_of_a_rate_that_warms_up_are_small_on_purpose() -> None:
     assert "bf16_lost_updates" not in run.faults()
 
 
+def _short(end: float, *, equal: float = 0.87, steps: int = 60, warm: bool = False) -> list[str]:
+    """A classification by hand: no optimizer, and too short a run to say that it is stuck."""
+    run = _mostly_rounded_away(equal=equal, function="cross_entropy", prediction_shape="32x4", classes=4)
+    for at in range(steps):
+        run.lr = 1e-5 * (at + 1) if warm else 2e-3
+        run.train(1.386 + (end - 1.386) * at / (steps - 1))
+    return run.faults()
+
+
+def test_a_short_run_that_ends_at_guessing_while_hardly_anything_of_an_update_comes_through_is_named() -> None:
+    assert _short(1.32) == ["bf16_lost_updates"]
+
+
+def test_a_short_run_that_learns_all_the_same_or_is_hardly_begun_is_fine() -> None:
+    assert "bf16_lost_updates" not in _short(0.9)
+    assert "bf16_lost_updates" not in _short(1.32, steps=30)
+    assert "bf16_lost_updates" not in _short(1.32, warm=True)
+    assert "bf16_lost_updates" not in _short(1.32, equal=0.75)
+
+
 def test_few_updates_lost_explain_nothing() -> None:
     assert "bf16_lost_updates" not in _mostly_rounded_away(equal=0.5).learn(260, begin=16.0, end=14.5).faults()
 

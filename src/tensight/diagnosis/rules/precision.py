@@ -17,6 +17,8 @@ from tensight.records import Finding
 LOST = 0.95  # share of elements that an update leaves as they were
 MOST_LOST = 0.7  # enough where the network has been seen not to learn, of the elements that have a gradient
 STUCK = 200  # updates after which a network that learns is seen to
+SHORT = 50  # the same of a run that is over, where next to nothing of an update comes through
+HARDLY = 0.8  # share of elements with a gradient that are then left as they were
 SPACING = {"bfloat16": 2.0**-7, "float16": 2.0**-10}
 
 
@@ -28,7 +30,7 @@ class LostUpdates(Rule):
     category = "precision"
     finds = (
         "Weights in bfloat16 or float16 whose updates are smaller than half the spacing of their format and round away:"
-        " nearly all of them, or most of them in a network that does not learn."
+        " nearly all of them, or most of them in a network that does not learn or ends where guessing is."
     )
     evidence = (
         "share of weights that an update leaves bit by bit as they were",
@@ -69,9 +71,20 @@ class LostUpdates(Rule):
         if not total or seen < 5 or not lost:
             return []
         all_lost = kept_values >= LOST * total
-        if not all_lost and (kept_values - without < MOST_LOST * (total - without) or not self._stuck(case)):
+        came_to_nothing = (kept_values - without) / max(1, total - without)
+        short = final and came_to_nothing >= HARDLY and self._at_guessing(case)
+        if not all_lost and not short and (came_to_nothing < MOST_LOST or not self._stuck(case)):
             return []
         return [self._say(case, lost, kept_values / total, len(steps), all_lost=all_lost)]
+
+    @staticmethod
+    def _at_guessing(case: Case) -> bool:
+        """Whether a run ends about where guessing is, and was not still raising its rate, which is small on purpose."""
+        chance, lr, trend = case.chance_loss(), case.lr(), case.loss.trend()
+        if chance is None or trend is None or case.last_step < SHORT:
+            return False
+        rising = lr is not None and any(now[1] > before[1] for before, now in pairwise(lr.points))
+        return not rising and 0.9 * chance < trend.end < 1.5 * chance
 
     @staticmethod
     def _stuck(case: Case) -> bool:
@@ -102,6 +115,7 @@ class LostUpdates(Rule):
         dtype = entry.parameter.dtype
         size = stats.abs_mean if stats is not None and stats.abs_mean else 0.0
         lr = case.lr()
+        rate = f" with learning rate {number(lr.last)}" if lr is not None else ""
         ends = f". The loss is {number(case.loss.last)}, where guessing gives {number(case.chance_loss())}"
         stays = "" if all_lost else ends
         return self.finding(
@@ -119,8 +133,8 @@ class LostUpdates(Rule):
             why=f"{number(share * 100)} % of the {dtype} weights are unchanged, bit by bit, after an update"
             f" although they have"
             f" gradients ({some(lost)}): near {number(size)} the spacing of {dtype} is"
-            f" {number(SPACING[dtype] * size)}, and {'an update' if all_lost else 'most of an update'} with learning"
-            f" rate {number(lr.last if lr else None)} is below half of it, so it is lost to rounding{stays}",
+            f" {number(SPACING[dtype] * size)}, and {'an update' if all_lost else 'most of an update'}{rate}"
+            f" is below half of it, so it is lost to rounding{stays}",
             facts=[
                 ("share of weights that did not change", share),
                 ("spacing of the format relative to a value", SPACING[dtype]),
