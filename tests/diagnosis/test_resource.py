@@ -76,3 +76,23 @@ def test_hooks_that_pile_up_are_named_where_they_are_registered() -> None:
     (finding,) = run.learn(20).end()
     assert (finding.fault, finding.category, finding.since_step) == ("hooks_pile_up", "resource", 1)
     assert (finding.where.line, finding.where.module) == (40, "lstm")
+
+
+def _kept(*stairs: int, width: int = 25) -> list[str]:
+    """So many graphs alive for `width` steps, then so many."""
+    run = Run()
+    for level in stairs:
+        run.scalars["graphs_alive"] = float(level)
+        run.learn(width)
+    return run.faults()
+
+
+def test_graphs_that_each_evaluation_leaves_for_good_are_named() -> None:
+    assert _kept(0, 4, 8) == ["graph_retained_by_accumulation"]
+
+
+def test_graphs_of_the_last_evaluation_alone_or_that_are_given_up_again_are_fine() -> None:
+    assert _kept(0, 4, 4) == []
+    assert _kept(0, 4, 0, 4) == []
+    assert _kept(0, 1, 2) == []
+    assert _kept(0, 4, 8, 12, 16, 16, 16, width=5) == []  # the last few, within fewer steps than settle it

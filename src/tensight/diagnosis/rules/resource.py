@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import PurePath
 
 from tensight.diagnosis.case import Case
@@ -14,6 +15,7 @@ from tensight.diagnosis.words import at, number, plural, where
 from tensight.records import Finding, Source
 
 GROWS = 3  # graphs more per step
+STAYS = 20  # steps for which what an evaluation has left is alive: nobody will use it any more
 STORM = 5  # recompilations of one function: training and evaluation, gradients and none, a last small batch need fewer
 _COMMENT = re.compile(r"# ([^#]*?)\s+# (?:[^\s#]*/)?([^\s#/]+):(\d+) in ")  # code and place of what a guard is about
 
@@ -34,7 +36,8 @@ class GraphRetained(Rule):
         points = [value for _, value in alive.points]
         middle = points[len(points) // 2]
         grown = points[-1] - points[0]
-        if grown < max(GROWS, 0.5 * len(points)) or not points[0] <= middle <= points[-1] or points[-1] <= middle:
+        steady = grown >= max(GROWS, 0.5 * len(points)) and points[0] <= middle < points[-1]
+        if not steady and not self._stairs(alive.points):
             return []
         source = self._where(case)
         memory = case.scalars.get("memory")
@@ -66,6 +69,14 @@ class GraphRetained(Rule):
                 fix=(f"add numbers, not tensors: total += loss.item(){at(source)}; evaluate under torch.no_grad()",),
             )
         ]
+
+    @staticmethod
+    def _stairs(points: Sequence[tuple[int, float]]) -> bool:
+        """Whether evaluations that are far apart each leave several graphs more, and none of them is ever given up."""
+        rises = [(step, now - before) for (_, before), (step, now) in pairwise(points) if now != before]
+        if len(rises) < 2 or any(by < GROWS for _, by in rises):
+            return False
+        return all(later - earlier >= STAYS for (earlier, _), (later, _) in pairwise(rises))
 
     @staticmethod
     def _where(case: Case) -> Source | None:
