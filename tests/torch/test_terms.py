@@ -76,6 +76,27 @@ def test_the_variable_that_keeps_old_graphs_is_told_with_the_line_that_adds_to_i
     )
 
 
+def test_the_caller_that_keeps_what_a_function_returns_is_told_not_the_line_inside_it(watch: Watch) -> None:
+    sink = watch()
+    net = Small()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    scores = []
+
+    def measure():
+        out = net(torch.ones(3, 4))
+        return out.square().mean()
+
+    for _ in range(4):
+        loss = measure()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        for _ in range(4):
+            scores.append(measure())
+    told = [at.code for _, kind, _, values, at in sink.events if kind == "graph_alive" and "variable" not in values]
+    assert told == ["scores.append(measure())"]
+
+
 @pytest.mark.parametrize("keeps", [True, False])
 def test_a_loss_that_is_added_up_after_its_backward_pass_keeps_the_nodes_of_its_graph(
     watch: Watch, keeps: bool

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from tensight.frameworks.source import source_of, user_site
-from tensight.frameworks.torch.lines import kept_after
+from tensight.frameworks.source import is_user_file, source_of, user_frame
+from tensight.frameworks.torch.lines import Site, kept_after
 from tensight.frameworks.torch.shards import PLAIN
 from tensight.frameworks.torch.timing_held import Held
 from tensight.frameworks.torch.watching import Watching
@@ -19,6 +19,7 @@ from tensight.records.event import Value
 MOST_CALLS = 400  # that are remembered
 OF_A_CALL = 24  # tensors that speak for a forward pass
 TELLING = 4  # passes that are kept alive before their line is told
+CALLERS = 3  # functions of the user above a call of the network: one of them keeps what another returns
 LOOKS = 3  # at the user's variables, to see which of them keeps more each time
 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
@@ -40,11 +41,11 @@ class Graphs:
     def __init__(self, watching: Watching) -> None:
         self.watching = watching
         # number of the update they came before, results, and where the network was called
-        self._calls: list[tuple[int, list[tuple[weakref.ref, str | None]], tuple[str, int, str] | None]] = []
+        self._calls: list[tuple[int, list[tuple[weakref.ref, str | None]], tuple[Site, ...]]] = []
         self._said: set[object] = set()
         self._updates = 0
         self._new = True
-        self._site: tuple[str, int, str] | None = None
+        self._sites: tuple[Site, ...] = ()
         self._held = Held()
         self._looks = 0
 
@@ -52,7 +53,7 @@ class Graphs:
         """An outermost module is about to be called."""
         self._new = True
         if self.watching.deep:
-            self._site = user_site()  # who calls the network: lines inside it are the same for every caller
+            self._sites = _callers()  # who calls the network: lines inside it are the same for every caller
 
     def note(self, tensor: torch.Tensor, path: str) -> None:
         """The result of a module inside an outermost one."""
@@ -77,7 +78,7 @@ class Graphs:
             if len(self._calls) >= MOST_CALLS:
                 return False
             self._new = False
-            self._calls.append((self._updates, _marked(tensor), self._site or user_site()))
+            self._calls.append((self._updates, _marked(tensor), self._sites or _callers()))
         return True
 
     def before_update(self) -> None:
@@ -86,7 +87,7 @@ class Graphs:
             self._updates += 1
             return
         self._calls = [call for call in self._calls if any(ref() is not None for ref, _ in call[1])]
-        alive = Counter(site for update, _, site in self._calls if update < self._updates)
+        alive = Counter(sites for update, _, sites in self._calls if update < self._updates)
         old = alive.total()
         if old >= TELLING:
             self._tell(alive)
@@ -101,10 +102,10 @@ class Graphs:
 
     def _tell(self, alive: Counter) -> None:
         """The call of the network that most of them come from, and the line that keeps its result."""
-        site, count = alive.most_common(1)[0]
-        if site is not None and site not in self._said:
-            self._said.add(site)
-            source = kept_after(site) or source_of(*site)
+        sites, count = alive.most_common(1)[0]
+        if sites and sites not in self._said:
+            self._said.add(sites)
+            source = next((kept for site in sites if (kept := kept_after(site))), None) or source_of(*sites[0])
             kept = Counter(
                 path
                 for update, refs, _ in self._calls
@@ -130,6 +131,16 @@ class Graphs:
                 values: dict[str, Value] = {"graphs": old, "variable": one.what}
                 self.watching.sink.event("graph_alive", self.watching.network, values, one.source)
                 return
+
+
+def _callers() -> tuple[Site, ...]:
+    """The user's lines that lead to here, innermost first."""
+    frame = user_frame(3)
+    found: list[Site] = []
+    while frame is not None and len(found) < CALLERS and is_user_file(frame.f_code.co_filename):
+        found.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back
+    return tuple(found)
 
 
 def _marked(tensor: torch.Tensor) -> list[tuple[weakref.ref, str | None]]:
