@@ -87,7 +87,7 @@ class Graphs:
             self._updates += 1
             return
         self._calls = [call for call in self._calls if any(ref() is not None for ref, _ in call[1])]
-        alive = Counter(sites for update, _, sites in self._calls if update < self._updates)
+        alive: Counter[tuple[Site, ...]] = Counter(sites for update, _, sites in self._calls if update < self._updates)
         old = alive.total()
         if old >= TELLING:
             self._tell(alive)
@@ -100,13 +100,13 @@ class Graphs:
         if memory:
             sink.scalar("memory", memory)
 
-    def _tell(self, alive: Counter) -> None:
+    def _tell(self, alive: Counter[tuple[Site, ...]]) -> None:
         """The call of the network that most of them come from, and the line that keeps its result."""
         sites, count = alive.most_common(1)[0]
         if sites and sites not in self._said:
             self._said.add(sites)
             source = next((kept for site in sites if (kept := kept_after(site))), None) or source_of(*sites[0])
-            kept = Counter(
+            paths = Counter(
                 path
                 for update, refs, _ in self._calls
                 if update < self._updates
@@ -114,8 +114,8 @@ class Graphs:
                 if ref() is not None and path is not None
             )
             values: dict[str, Value] = {"graphs": count}
-            if len(kept) == 1:  # one module's results, and no others: somebody collects them
-                values["module"] = next(iter(kept))
+            if len(paths) == 1:  # one module's results, and no others: somebody collects them
+                values["module"] = next(iter(paths))
             self.watching.sink.event("graph_alive", self.watching.network, values, source)
 
     def _look(self, old: int) -> None:
