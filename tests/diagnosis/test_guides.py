@@ -91,3 +91,27 @@ def test_a_running_mean_that_has_arrived_has_no_reason_to_move() -> None:
 
 def test_a_float32_weight_that_is_written_with_its_own_values_is_left_alone() -> None:
     assert guided(modules=(), writes=2).faults() == []
+
+
+def teaching(*, training: bool = True, size: tuple[float, ...] = (1.0,), steps: int = 60) -> Run:
+    """A training whose target is what a frozen part of the network answers."""
+    run = Run()
+    for step in range(steps):
+        values = {"module": "teacher", "training": training, "inner": "teacher.drop", "count": 1, "kinds": "Dropout"}
+        values["size"] = size[step % len(size)]
+        given = Event("fixed_part", part="net", values=values, source=ASKED)
+        run.train(1.4 - step / 60, events=[*([given] if step % 4 == 0 else []), *run.events()])
+    return run
+
+
+def test_a_frozen_part_that_gives_the_target_in_training_mode_is_named() -> None:
+    (finding,) = teaching().end()
+    assert (finding.fault, finding.category) == ("frozen_network_in_training_mode", "mode")
+    assert (finding.where.module, finding.where.network, finding.where.line) == ("teacher", "net", 31)
+    assert "model.teacher.eval()" in finding.fix[0]
+
+
+def test_a_frozen_part_in_evaluation_mode_or_that_follows_the_student_is_fine() -> None:
+    assert teaching(training=False).faults() == []
+    assert teaching(size=(1.0, 1.1, 1.2)).faults() == []
+    assert teaching(steps=16).faults() == []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+from tensight.records import Event
 from tests.diagnosis.builders import Run, nan
 
 
@@ -109,6 +111,46 @@ def test_steps_that_were_only_watched_for_their_loss_change_no_conclusion() -> N
     for at in range(90):
         run.train(1.64, depth=2 if at < 10 or at % 20 == 0 else 0)
     assert run.faults() == ["lr_too_low"]
+
+
+def _warmed(rate: Callable[[int], float], update: Callable[[int], float]) -> Run:
+    """Two hundred updates under a schedule that steps with each, of which few are watched."""
+    run = Run()
+    for at in (*range(18), *range(20, 190, 10), *range(190, 200)):
+        run.step, run.lr = at, rate(at)
+        for layer in run.layers:
+            layer.update = update(at)
+        stepped = Event("scheduler_step", part="LambdaLR", values={"lr": rate(at), "count": at + 1})
+        run.train(1.64 * (1 + 0.01 * math.sin(1.7 * at)), events=[*run.events(), stepped])
+    return run
+
+
+def test_a_warm_up_that_never_gets_anywhere_is_named_in_a_training_that_is_watched_in_few_steps() -> None:
+    (finding,) = _warmed(lambda at: 1e-9 * (at + 1), lambda at: 1e-8 * (at + 1)).end()
+    assert (finding.fault, finding.since_step) == ("lr_too_low", 0)
+    assert "in the whole run" in finding.title
+
+
+def test_a_warm_up_that_moves_the_weights_by_the_end_has_no_finding() -> None:
+    assert _warmed(lambda at: 1e-5 * (at + 1), lambda at: 1e-5 * (at + 1)).faults() == []
+
+
+def test_a_loss_that_ends_higher_by_no_more_than_its_noise_has_learnt_nothing() -> None:
+    run = Run(lr=1e-7)
+    for layer in run.layers:
+        layer.update = 1e-9
+    for at in range(60):
+        run.train((1.64 if at < 30 else 1.85) * (1 + 0.2 * math.sin(1.7 * at)))
+    assert run.faults() == ["lr_too_low"]
+
+
+def test_a_noisy_loss_that_falls_as_far_is_fine_under_small_updates() -> None:
+    run = Run(lr=1e-7)
+    for layer in run.layers:
+        layer.update = 1e-9
+    for at in range(60):
+        run.train((1.75 if at < 30 else 1.5) * (1 + 0.2 * math.sin(1.7 * at)))
+    assert run.faults() == []
 
 
 def test_small_updates_are_fine_while_the_loss_falls() -> None:

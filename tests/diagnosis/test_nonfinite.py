@@ -289,3 +289,33 @@ def test_a_replay_from_before_a_finite_loss_is_of_another_matter() -> None:
     run.train(math.nan, depth=0)
     run.replay("aten.log", 10, phase="forward", source=ROOT, facts=LOG)
     assert "log_of_zero" not in run.faults()
+
+
+def _prepared(*, bad: int = 16, constant: bool = True, shape: str = "600x4") -> Finding:
+    """A training whose data had a column of one value, which was scaled by its standard deviation."""
+    run = Run()
+    run.input = nan(64, bad)
+    for layer in run.layers:
+        layer.output = layer.gradient = nan()
+    run.tensor("input", "", "input.0", dtype="float32", shape=(16, 4))
+    values = {"zeros": 1, "size": 4, "places": "2", "column": 2, "nan": 600, "constant": constant, "shape": shape}
+    line = Source("train.py", 5, "return (x - mean) / std")
+    run.train(math.nan, events=[Event("divided_by_zero", values=values, source=line), *run.events()])
+    (finding,) = run.end()
+    assert finding.fault == "nan_in_input"
+    return finding
+
+
+def test_a_column_of_one_value_that_was_scaled_before_the_training_is_named_with_its_line() -> None:
+    finding = _prepared()
+    assert (finding.where.line, finding.where.op) == (5, "aten.div")
+    assert "place 2 of its 4" in finding.why
+    assert "constant" in finding.why
+    assert "standard deviation" in finding.title
+    assert "std + 1e-8" in finding.fix[0]
+
+
+def test_a_division_that_does_not_fit_the_bad_batch_is_not_blamed() -> None:
+    for finding in (_prepared(bad=3), _prepared(constant=False), _prepared(shape="600x7")):
+        assert finding.where.line != 5
+        assert "standard deviation" not in finding.title

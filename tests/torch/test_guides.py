@@ -88,3 +88,78 @@ def test_attention_that_drops_weights_in_evaluation_is_told(watch: Watch, carefu
     for values, source in told:
         assert (values["function"], values["p"]) == ("scaled_dot_product_attention", 0.25)
         assert "dropout_p=p" in source.code
+
+
+class Distilling(nn.Module):
+    """A student with its frozen teacher inside, and a head on frozen features beside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.teacher = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 3)).requires_grad_(False)
+        self.student = nn.Linear(4, 3)
+        self.head = nn.Linear(3, 3)
+
+    def forward(self, x):
+        with torch.no_grad():
+            said = self.teacher(x)
+        return self.student(x), said
+
+
+def _parts(watch: Watch, loss, prepare=lambda model: None) -> list[dict]:
+    model = Distilling()
+    sink = watch()
+    prepare(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(6):
+        x, label = torch.randn(16, 4), torch.randint(0, 3, (16,))
+        value = loss(model, x, label)
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+    return sink.kinds("fixed_part")
+
+
+def _distilled(model, x, label):
+    out, said = model(x)
+    return F.kl_div((out / 2).log_softmax(1), (said / 2).softmax(1), reduction="batchmean")
+
+
+def _by_hand(model, x, label):
+    out, said = model(x)
+    return (out - said).square().mean()
+
+
+def _hard(model, x, label):
+    out, said = model(x)
+    return F.cross_entropy(out, said.argmax(1))
+
+
+@pytest.mark.parametrize("loss", [_distilled, _by_hand, _hard])
+def test_a_frozen_part_whose_answer_is_the_target_is_told_with_its_mode(watch: Watch, loss) -> None:
+    told = _parts(watch, loss)
+    assert len(told) == 6
+    assert {(one["module"], one["training"], one["kinds"]) for one in told} == {("teacher", True, "Dropout")}
+    assert len({one["size"] for one in told}) == 1
+
+
+def test_a_frozen_part_in_evaluation_mode_is_told_as_such(watch: Watch) -> None:
+    told = _parts(watch, _distilled, lambda model: model.teacher.eval())
+    assert {one["training"] for one in told} == {False}
+
+
+def test_a_teacher_that_is_a_network_of_its_own_is_no_part(watch: Watch) -> None:
+    def apart(model, x, label):
+        with torch.no_grad():
+            said = model.teacher(x)
+        return F.mse_loss(model.student(x), said)
+
+    assert _parts(watch, apart) == []
+
+
+def test_features_of_a_frozen_part_are_no_target(watch: Watch) -> None:
+    """Dropout on frozen features is there on purpose."""
+    assert _parts(watch, lambda model, x, label: F.cross_entropy(model.head(model(x)[1]), label)) == []
+
+
+def test_a_target_from_a_part_that_is_trained_is_no_teacher(watch: Watch) -> None:
+    assert _parts(watch, _distilled, lambda model: model.teacher.requires_grad_(True)) == []

@@ -10,7 +10,7 @@ KINDS = frozenset(
     {"attention", "casts", "cast_loss", "workers", "cut", "permuted", "stranger", "graph_alive", "loaded"}
     | {"replicas_differ", "alike", "held", "same_order", "still_scaled", "over_rows", "terms_counted"}
     | {"stored_written", "own_slope", "moved_axes", "agreeing", "fed_by", "number_in_loss", "hooks_kept", "reseeded"}
-    | {"grown"}
+    | {"grown", "fixed_part", "divided_by_zero"}
 )
 PROMPT = frozenset({"replicas_differ"})  # what rules are asked about at once
 MOST = 128  # of each kind, the first ones

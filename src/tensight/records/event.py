@@ -42,6 +42,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       replicas_differ  part=network; kind, name, step, others, ranks, agreed, words: what they do not
       hooks_kept       part=network; module, owner, since, alive: hooks that one line adds in every step
       reseeded         part=network; generator, seed, since, steps: seeded alike in every step, and drawn from after it
+      fixed_part       part=network; module, training, inner, count, kinds, size: a frozen part that gives the target
+      divided_by_zero  before the first call of a network: zeros, size, places, column, nan, constant, shape
       compile          part=network; a graph was captured: graphs, breaks, recompiles (so far), frame, again, reason
     """
 

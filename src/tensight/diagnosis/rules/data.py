@@ -12,7 +12,7 @@ from tensight.diagnosis.losses import CLASS_LOSSES, LossSite
 from tensight.diagnosis.rule import Fact, Rule
 from tensight.diagnosis.rules.nonfinite import NONFINITE, bad_values, beside_values, fed_bad, given_outside, replay_of
 from tensight.diagnosis.words import at, bad_kind, median, number, plural, where
-from tensight.records import Finding, Observation, Replay, Source, TensorInfo
+from tensight.records import Event, Finding, Observation, Replay, Source, TensorInfo
 
 HUGE_INPUT = 1e3
 FEW_BATCHES = 6
@@ -67,6 +67,23 @@ def _made_in_loading(replay: Replay | None, step: int) -> Replay | None:
         return None
     made = replay.facts.get("kind") == "made" and replay.phase == "forward" and not replay.module
     return replay if made else None
+
+
+def _prepared(case: Case, info: TensorInfo | None, one: Observation | None) -> Event | None:
+    """The division by zero that made the data bad before any network was called."""
+    if info is None or one is None or not one.stats.nan:
+        return None
+    fed = tuple(one.shape or info.shape)
+    for _, event in case.noted.of("divided_by_zero"):
+        shape = tuple(int(size) for size in str(event.values.get("shape") or "0").split("x"))
+        if not event.values.get("constant") or not math.prod(shape):
+            continue
+        bad = event.values.get("nan")
+        share = (bad if isinstance(bad, int) else 0) / math.prod(shape)
+        # the batch is rows of what was divided: it has the same columns, and the same share of them is NaN
+        if shape[1:] == fed[1:] and abs(one.stats.nan / max(one.stats.count, 1) - share) < 1e-6:
+            return event
+    return None
 
 
 class NanInInput(Rule):
@@ -139,10 +156,27 @@ class NanInInput(Rule):
             by += f": {reason.why}" if reason is not None else ""
             fix = (*(reason.fix if reason is not None else ()), *fix)
             facts += [(f"input {place} of the operator", text) for place, text in enumerate(made.inputs)]
+        prepared = _prepared(case, info, one) if made is None and not target else None
+        title = f"the {what} of step {bad.step} holds {kind}"
+        if prepared is not None:
+            values = prepared.values
+            source, op = prepared.source, "aten.div"
+            constant = f"place {values.get('places')} of its {values.get('size')}"
+            title += ": it was divided by a standard deviation or range of 0 before the training"
+            by = (
+                f". It was made while the data was prepared, by a division{at(source)}: the divisor is exactly 0 at"
+                f" {constant} (counted from 0), and all of what it divides is 0 there too, so that column of the data"
+                " is constant: its standard deviation (or range) is zero, and 0 / 0 is NaN, a division by zero"
+            )
+            facts += [("zeros in the divisor", values.get("zeros")), ("first constant column", values.get("column"))]
+            fix = (
+                "add a small constant to the divisor: / (std + 1e-8), or clamp it: std.clamp_min(1e-6)",
+                "or drop the columns that are constant: keep = x.std(0) > 0",
+            )
         then = ["the loss", "gradients", "every weight"] if bad.loss else []
         return [
             self.finding(
-                f"the {what} of step {bad.step} holds {kind}",
+                title,
                 fault="nan_in_target" if target else "",
                 confidence=0.97,
                 since_step=bad.step,
@@ -152,7 +186,7 @@ class NanInInput(Rule):
                 facts=facts,
                 fix=fix,
                 confirm=(f"look at batch {index if index is not None else bad.step}: (~torch.isfinite(x)).nonzero()",),
-                since="in the data",
+                since="in the data" if prepared is None else "before the first step, in what prepared the data",
                 then=then,
                 replay=replay.status if replay is not None else "",
             )

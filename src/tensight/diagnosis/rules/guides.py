@@ -12,10 +12,11 @@ from tensight.diagnosis.rule import Rule
 from tensight.diagnosis.rules.mode import sensitive
 from tensight.diagnosis.rules.precision import SPACING
 from tensight.diagnosis.words import at, median, number, plural, some, where
-from tensight.records import Finding
+from tensight.records import Event, Finding
 
 STEPS = 20  # between the first and the last look at the weights
 MARKS = 3
+PARTS = 5  # steps in which a part gave the target
 LOST = 0.4  # share of the values that eight and more updates in a row leave as they were; in float32 it is next to 0
 PAIRS = 4  # of steps in a row
 OUTSIDE = 1e-7  # relative change of a mean magnitude between an update and the next step
@@ -42,11 +43,13 @@ class GuideInTrainingMode(Rule):
         "mode of a network that needs no gradients, in the steps that train another",
         "whether its weights stay as they are: a running mean of another network's weights may be in training mode",
         "dropout and batch norm modules in it",
+        "of a frozen part of the trained network: whether the target of the loss is what it answered",
     )
-    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs"})
+    explains = frozenset({"lr_too_low", "labels_shuffled_against_inputs", "frozen_batchnorm_still_updates"})
     every = 10
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
+        yield from self._parts(case)
         for name, guide in watched(case):
             if min(guide.shares) < 1 or guide.in_eval or guide.in_training < STEPS or guide.writes:
                 continue  # a weight that is written in place is kept up to date, if to no effect
@@ -71,6 +74,39 @@ class GuideInTrainingMode(Rule):
                 ],
                 fix=(f"call {name}.eval() once, after it was loaded or frozen",),
                 confirm=(f"ask {name} twice with the same batch: the answers differ",),
+            )
+
+    def _parts(self, case: Case) -> Iterable[Finding]:
+        """The same of a part of the trained network that gives the target of its loss."""
+        told: dict[tuple[str, str], list[tuple[int, Event]]] = {}
+        for step, event in case.noted.of("fixed_part"):
+            told.setdefault((event.part, str(event.values.get("module"))), []).append((step, event))
+        for (network, part), seen in told.items():
+            modes = {event.values.get("training") for _, event in seen}
+            weights = {event.values.get("size") for _, event in seen}
+            if len(seen) < PARTS or case.updates < STEPS or modes != {True} or len(weights) > 1:
+                continue  # a running mean of the student may stay in training mode
+            first, event = seen[0]
+            said, kinds = event.values.get("count"), event.values.get("kinds")
+            count = said if isinstance(said, int) else 1
+            source = case.source_of(network, part)
+            yield self.finding(
+                f"{part} is frozen but runs in training mode",
+                confidence=0.86,
+                since_step=first,
+                where=where(event.source or source, module=part, op="eval", network=network),
+                why=f"{part} has no trainable parameters, its weights never change and the target of the loss is what"
+                f" it answers: it is a teacher. Yet in all {plural(len(seen), 'step')} that were looked at"
+                f" {plural(count, 'module')} of it ({kinds}) ran in training mode: model.train() switches frozen parts"
+                f" too, and {part}.eval() was not called after it. So dropout makes the target random, and batch norm"
+                " uses the batch and lets its running statistics drift",
+                facts=[
+                    ("steps whose target it gave", len(seen)),
+                    ("of these in training mode", len(seen)),
+                    ("modules this matters to", count),
+                ],
+                fix=(f"call model.{part}.eval() after model.train(), or override train() of the model to do so",),
+                confirm=(f"ask {part} twice with the same batch: the answers differ",),
             )
 
 

@@ -186,18 +186,18 @@ class LrTooLow(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         part, source, kind = _optimizer(case)
-        if part is None or case.order.updates < FEW:
+        if part is None or case.updates < FEW:
             return []
         lr = case.lr(part.name)
         # An optimizer that was made later (a second stage, a training that goes on) answers for its own steps.
         since = max(0, lr.first_step) if lr is not None else 0
-        updates = case.order.optimizer(part.name).steps if since else case.order.updates
+        updates = case.order.optimizer(part.name).steps if since else case.updates
         trend = case.loss.trend(since)
-        if lr is None or lr.count < 3 or lr.most <= 0 or trend is None or not trend.flat(0.03) or updates < FEW:
+        if lr is None or lr.count < 3 or lr.most <= 0 or trend is None or _learns(trend) or updates < FEW:
             return []
         warming = not constant_or_falling(lr)
         by_epoch = warming and self._by_epoch(case)
-        if warming and not (final and not case.crashed and case.order.updates >= LONG):
+        if warming and not (final and not case.crashed and case.updates >= LONG):
             return []  # warming up
         ratios = [
             (entry, ratio)
@@ -284,8 +284,9 @@ class LrTooLow(Rule):
     @staticmethod
     def _by_epoch(case: Case) -> bool:
         """Whether the schedule steps so rarely that a warm-up counted in steps does not come to its end."""
-        steps = case.order.scheduler_steps
-        return case.order.updates >= LONG and 2 <= steps <= case.order.updates / 10
+        # by its own account, for a training that is watched in few of its steps
+        steps = max(case.order.scheduler_counts.values(), default=case.order.scheduler_steps)
+        return case.updates >= LONG and 2 <= steps <= case.updates / 10
 
     @staticmethod
     def _gradients_are_there(case: Case) -> bool:
@@ -454,6 +455,11 @@ class LrDecaysTooFast(Rule):
             "A scheduler that is made for epochs but stepped after each batch does this",
             "call scheduler.step() once per epoch, or give it the number of steps instead of epochs",
         )
+
+
+def _learns(trend: Trend) -> bool:
+    """Whether the loss went anywhere. That it stands a little higher than at first, by its noise, is no progress."""
+    return not trend.flat(0.03) and not 0 < trend.end - trend.begin <= trend.noise
 
 
 def _crossed(rate: Series, limit: float) -> int | None:

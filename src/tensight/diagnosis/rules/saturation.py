@@ -60,7 +60,7 @@ class SaturatedActivation(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         trend = case.loss.trend()
-        if trend is None or trend.fall > 0.1 or case.order.updates < 30:
+        if trend is None or trend.fall > 0.1 or case.updates < 30:
             return
         steps = [kept for kept in case.deep() if kept.forward()]
         if len(steps) < STEPS:
@@ -143,7 +143,7 @@ class TinyInit(Rule):
 
     def conclude(self, case: Case, *, final: bool) -> Iterable[Finding]:
         trend = case.loss.trend()
-        if trend is None or trend.fall > 0.1 or case.order.updates < 50:
+        if trend is None or trend.fall > 0.1 or case.updates < 50:
             return
         for network in case.trained():
             gains = []

@@ -27,7 +27,9 @@ from tensight.frameworks.torch.collectives import Collectives
 from tensight.frameworks.torch.compiled import Compiled
 from tensight.frameworks.torch.created import Created
 from tensight.frameworks.torch.cuts import Cuts
+from tensight.frameworks.torch.dividing import Dividing
 from tensight.frameworks.torch.feeding import Feeding
+from tensight.frameworks.torch.fixed_parts import FixedParts
 from tensight.frameworks.torch.graphs import Graphs
 from tensight.frameworks.torch.hooks_kept import HooksKept
 from tensight.frameworks.torch.limits import Limits
@@ -87,6 +89,8 @@ class TorchAdapter:
         attention = Attention(watching, patches, losses.tokens)
         attention.drops = activations.drops
         activations.made = attention.made
+        fixed = FixedParts(watching, self.networks)
+        self.calls.answered, losses.compared = fixed.answered, fixed.target
         scaling = Scaling(watching, self.optimizers, patches)
         Modes(watching, self.networks, patches)
         Schedulers(watching, self.optimizers, patches)
@@ -110,6 +114,9 @@ class TorchAdapter:
         self.backward.by_hand.append(graphs.before_update)
         self.calls.before_forward.append(Feeding(watching).called)
         Loading(watching, self.networks, patches)
+        self.dividing = Dividing(watching)
+        self.calls.before_forward.append(self.dividing.stop)
+        self.backward.on_root.append(self.dividing.root)
         casts = Casts(watching, patches)
         self.optimizers.before_step.append(casts.before_update)
         Limits(watching, patches)
@@ -162,6 +169,7 @@ class TorchAdapter:
             self.operators.stop()
             self.watching.stop()
             self._patches.restore()
+            self.dividing.stop()
             self.watching.probe("detach", reading.put_right)()
             self.optimizers.detach()
             self.watching = None

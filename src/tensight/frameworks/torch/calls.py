@@ -42,6 +42,7 @@ class Calls:
         self.before_forward: list = []  # called before an outermost call
         self.fed: Any = None  # told of the tensors an outermost call was given
         self.note: Any = None  # told of results inside an outermost call
+        self.answered: Any = None  # told of what parts of a network have answered without a graph
         self.returned: Any = None  # told of what an outermost call that is looked at has returned
         self.look_at_start: Any = None  # looks at a model's parameters before its first call
         self.function_like: Any = None  # looks at results of activation modules that belong to no network
@@ -186,6 +187,8 @@ class Calls:
     def _end(self, scope: Scope, result: object) -> None:
         watching = self.watching
         try:
+            if self.answered is not None and watching.gradients and scope.entry.path:
+                self.answered(scope.entry, result)
             if self.looking and watching.deep:
                 self._outputs(scope, result)
                 if self.returned is not None and torch.is_grad_enabled():
@@ -238,6 +241,8 @@ class Calls:
             return
         if self.watching.inputs:
             self._inputs(scope.entry, args, kwargs, scope.call, "module_input", "input")
+        if self.answered is not None and isinstance(result, torch.Tensor) and not result.requires_grad:
+            self.answered(scope.entry, result)
         self._outputs(scope, result)
 
     def _too_many(self, entry: Entry) -> None:

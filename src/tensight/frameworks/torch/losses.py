@@ -70,6 +70,7 @@ class Losses:
     def __init__(self, watching: Watching, activations: Activations, patches: Patches) -> None:
         self.watching = watching
         self.activations = activations
+        self.compared: Any = None  # told of the target of each loss that is looked at
         self._inputs: list[weakref.ref] = []  # what the network was fed last
         self._target: weakref.ref | None = None  # of the last loss that was looked at
         self._tokens: list[torch.Tensor] = []  # and the whole numbers among it, in the first steps
@@ -135,6 +136,8 @@ class Losses:
             "result_shape": shape_text(result),
         }
         target = target if type(target) in PLAIN else None
+        if self.compared is not None:
+            self.compared(target)
         ignored = kwargs.get("ignore_index")
         if isinstance(ignored, int):
             values["ignore_index"] = ignored
@@ -277,6 +280,8 @@ class Losses:
             return
         made, other = (left, right) if left.requires_grad else (right, left)
         both = other.requires_grad
+        if self.compared is not None:
+            self.compared(other)
         look = both and self.watching.deep and left.shape == right.shape
         self._differences.append(
             Difference(
