@@ -146,3 +146,12 @@ def test_ends_are_ordered_and_never_exceed_the_updates(names: list[str]) -> None
         assert all(0 < end <= open_updates for end in ends)
         if ends:
             open_updates -= ends[-1]
+
+
+def test_networks_that_are_trained_one_after_the_other_do_not_wait_for_each_other() -> None:
+    clock, told = Clock(), []
+    for name in ("SGD", "SGD-2", "SGD-3"):
+        clock.optimizer(name)
+        for _ in range(4):
+            told += [name] * len(clock.updated(name))
+    assert told == ["SGD"] * 4 + ["SGD-2"] * 4 + ["SGD-3"] * 4

@@ -116,7 +116,9 @@ class Clock:
         return ends
 
     def _drop_if_silent(self, other: str) -> None:
-        if len(self._stepped) >= max(PATIENCE, 2 * self._round[other] + 3):
+        # One that stepped several times in a row was alone then, as in phases of a training: it may well be over.
+        patience = PATIENCE if self._row.get(other, 1) == 1 else 0
+        if len(self._stepped) >= max(patience, 2 * self._round[other] + 3):
             del self._round[other]
             if other in self._last:
                 self._left[other] = self._last.pop(other)
