@@ -235,3 +235,23 @@ def test_each_reader_passes_over_the_files_of_the_others():
     for name in ("mindspore-2.10", "msprobe-26.2-statistics"):
         found, _ = scan(GOLDEN / name)
         assert len(found.formats) == 1
+
+
+def test_dumps_of_a_few_operators_are_compared_by_these(tmp_path):
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
+    for folder in (right, wrong):
+        shutil.copytree(GOLDEN / "mindspore-2.10", folder)
+        for path in folder.rglob("*.npy"):
+            if not path.name.startswith(f"MatMul.{NET}"):
+                path.unlink()  # as when a dump is told the names of a few kernels
+    for path in wrong.rglob(f"MatMul.{NET}head*.npy"):
+        np.save(path, np.load(path) * np.float32(1.5))
+
+    def compared(other: Path) -> dict:
+        return json.loads(CliRunner().invoke(group, ["compare", str(right), str(other), "--json"]).stdout)
+
+    assert compared(right)["verdict"] == "identical"
+    found = compared(wrong)
+    assert (found["verdict"], found["first_divergence"]["module"]) == ("different", "head")
+    assert found["first_divergence"]["op"] == "MatMul"
+    assert "1.5 times" in found["first_divergence"]["likely_cause"]

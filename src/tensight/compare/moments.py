@@ -19,6 +19,7 @@ _KINDS = frozenset(
         *("gradient", *PARAMETERS),
     )
 )
+_OPERATORS = frozenset(("operator", "operator_gradient"))
 Key = tuple[str, str, str, int, int, str]
 
 
@@ -48,13 +49,17 @@ class Moment(msgspec.Struct, frozen=True):
 STAGES = ("start", "input", "forward", "backward", "update")
 
 
-def key_of(info: TensorInfo, seen: Observation, path: str) -> Key | None:
-    """What a tensor is known by in both runs; None for what is not compared."""
-    if info.kind not in _KINDS:
+def key_of(info: TensorInfo, seen: Observation, path: str, *, operators: bool = False) -> Key | None:
+    """What a tensor is known by in both runs; None for what is not compared. `operators`: they alone are there."""
+    if info.kind not in (_OPERATORS if operators else _KINDS):
         return None
+    if operators and "empty" in info.op:
+        return None  # what `empty` gives was not written yet
     kind: str = info.kind
     slot = info.slot
-    if kind in PARAMETERS:
+    if operators:
+        slot = f"{info.op}.{slot}"
+    elif kind in PARAMETERS:
         kind, slot = "parameter", words.slot_of(slot)
     elif kind == "gradient":
         slot = words.slot_of(slot)
@@ -75,26 +80,28 @@ def stage_of(info: TensorInfo, seen: Observation) -> str:
     return "backward" if "gradient" in info.kind else "forward"
 
 
-def has_tensors(side: Side, step: int) -> bool:
+def has_tensors(side: Side, step: int, *, operators: bool = False) -> bool:
     """Whether a step of a run holds anything that could be compared, whatever the other run has."""
-    return any(key_of(info, seen, info.node) is not None for info, seen in side.observations(step))
+    seen_of = side.observations(step)
+    return any(key_of(info, seen, info.node, operators=operators) is not None for info, seen in seen_of)
 
 
-def of_step(a: Side, b: Side, step: int, alignment: Alignment) -> Iterator[Moment]:
+def of_step(a: Side, b: Side, step: int, alignment: Alignment, *, operators: bool = False) -> Iterator[Moment]:
     """The moments of a step, in the order of `a`, stage by stage.
 
+    `operators`: of dumps that hold what operators gave, and nothing of modules.
     Where one side has other ranks or micro-steps than the other, what they saw in pieces is put together.
     """
     apart = len(a.readers) != len(b.readers) or a.micros(step) != b.micros(step)
     theirs: dict[Key, _Seen] = {}
     for info, seen in b.observations(step):
         path = alignment.from_b.get(info.node)
-        key = key_of(info, seen, path) if path is not None else None
+        key = key_of(info, seen, path, operators=operators) if path is not None else None
         if key is not None:
             theirs.setdefault(_loose(key) if apart else key, _Seen(info, seen)).add(seen)
     ours: dict[Key, _Seen] = {}
     for info, seen in a.observations(step):
-        key = key_of(info, seen, info.node)
+        key = key_of(info, seen, info.node, operators=operators)
         if key is not None:
             ours.setdefault(_loose(key) if apart else key, _Seen(info, seen)).add(seen)
     found: list[tuple[int, int, Moment]] = []

@@ -40,12 +40,15 @@ def compare_runs(
     if not steps:
         return _nothing("the runs have no step in common")
     walk = _Walk(a, b, alignment, workers or Here())
-    first_moments = list(of_step(a, b, steps[0], alignment))
+    operators = not any(has_tensors(side, steps[0]) for side in (a, b))
+    first_moments = list(of_step(a, b, steps[0], alignment, operators=operators))
     if not first_moments:
-        return _nothing(_why_no_moments(a, b, steps[0]))
+        return _nothing(_why_no_moments(a, b, steps[0], operators=operators))
     walk.preflight = preflight.check(a, b, alignment, first_moments)
     for step in steps:
-        walk.step(step, first_moments if step == steps[0] else list(of_step(a, b, step, alignment)))
+        walk.step(
+            step, first_moments if step == steps[0] else list(of_step(a, b, step, alignment, operators=operators))
+        )
         if walk.faults:
             break
     curve = losses.curve(a, b, steps)
@@ -75,9 +78,9 @@ def compare_runs(
     )
 
 
-def _why_no_moments(a: Side, b: Side, step: int) -> str:
+def _why_no_moments(a: Side, b: Side, step: int, *, operators: bool) -> str:
     """Names that do not fit are the user's to map; what was not recorded, nobody can."""
-    empty = [name for name, side in (("A", a), ("B", b)) if not has_tensors(side, step)]
+    empty = [name for name, side in (("A", a), ("B", b)) if not has_tensors(side, step, operators=operators)]
     if len(empty) == 2:
         return NOTHING_RECORDED
     if empty:
